@@ -1,0 +1,68 @@
+// An entry, one file of a data set, as its shard's index describes it: attributes, and where its bytes lie.
+//
+// This is the common coin of the project: the shard index decodes to entries, the catalog stores them, the read path
+// maps reads onto them, published data sets become them. Plain values: whoever holds one owns it, nothing in it
+// points elsewhere, no thread rules.
+#ifndef PCRFS_FORMAT_ENTRY_H_
+#define PCRFS_FORMAT_ENTRY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/checksum.h"
+
+namespace pcrfs {
+
+// A run of bytes of a shard. Its block CRCs are EntryLayout::crcs[first_crc .. first_crc + BlockCount(size)).
+struct Extent {
+  uint64_t offset = 0;  // from the start of the shard file
+  uint64_t size = 0;    // bytes; 0 = nothing there
+  uint32_t first_crc = 0;
+
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+enum class EntryKind : uint8_t {
+  kImage,   // cut into fragments, one a scan group; EOI is stored nowhere and appended when read
+  kOpaque,  // kept whole, byte for byte the same at every level
+};
+
+struct EntryLayout {
+  EntryKind kind = EntryKind::kOpaque;
+  // Image: fragment g - 1 for group g, as many as the shard has groups; empty ones have size 0 (never the first).
+  // Opaque: exactly one extent, the whole file.
+  std::vector<Extent> extents;
+  Extent tail;        // image: the bytes that follow EOI at the highest level; size 0 = none
+  Extent restore;     // image: its restore record; size 0 = none
+  bool kept = false;  // image: a progressive source kept byte for byte, so the highest level is the source itself
+  // CRC-32 of every block of all the extents above, in that order. Empty when `checked` is false.
+  std::vector<uint32_t> crcs;
+  bool checked = true;  // false in published data sets, which hold no checksums
+
+  friend bool operator==(const EntryLayout&, const EntryLayout&) = default;
+};
+
+// Attributes of a source file or folder that are kept.
+struct Attributes {
+  uint32_t mode = 0;     // st_mode & 07777
+  int64_t mtime_ns = 0;  // since 1970
+
+  friend bool operator==(const Attributes&, const Attributes&) = default;
+};
+
+struct Entry {
+  uint32_t directory = 0;  // 0 = the data set's root, k = k-th of ShardIndex::directories counted from 1
+  std::string name;        // 1..255 bytes, no '/' and no NUL, not "." or ".."
+  Attributes attributes;
+  uint64_t source_size = 0;  // bytes of the source file
+  Sha256Digest source_sha256{};
+  EntryLayout layout;
+
+  friend bool operator==(const Entry&, const Entry&) = default;
+};
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_ENTRY_H_

@@ -1,0 +1,131 @@
+// Reading and writing files: positioned reads that are complete or an error, and writes that are whole or not there.
+//
+// ByteSource is what every decoder and the read path read from, so that tests put memory, delays and faults in a
+// file's place and a remote object can follow. AtomicFile is how every file of a data set comes to be.
+#ifndef PCRFS_FORMAT_FILE_H_
+#define PCRFS_FORMAT_FILE_H_
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "format/bytes.h"
+#include "format/error.h"
+
+namespace pcrfs {
+
+// A file descriptor that is closed when its owner goes.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd() { reset(); }
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// An unchanging run of bytes with random access. All methods may be called from many threads at once.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  // What the source is called in messages: a path, a URL.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  // Bytes, as of opening.
+  [[nodiscard]] virtual uint64_t size() const = 0;
+  // Fills all of `out` from `offset`, or fails: kIo when reading failed, kStale when the source has shrunk. A request
+  // beyond size() is kInvalidArgument: callers check lengths before they ask.
+  [[nodiscard]] virtual Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const = 0;
+  // Advice that [offset, offset + size) will be read soon; may block for as long as the device takes requests.
+  virtual void WillNeed(uint64_t /*offset*/, uint64_t /*size*/) const {}
+};
+
+// A regular file on a mounted file system, read by pread(2). Kept open, so it can be unlinked meanwhile.
+class FileSource final : public ByteSource {
+ public:
+  enum class Access {
+    kSequential,  // read from front to back
+    kRandom,      // POSIX_FADV_RANDOM: no readahead of the device's choosing
+  };
+  // Refuses all but regular files (kInvalidArgument; a FIFO is never waited for).
+  [[nodiscard]] static Result<std::unique_ptr<FileSource>> Open(const std::string& path, Access access);
+
+  [[nodiscard]] const std::string& name() const override { return path_; }
+  [[nodiscard]] uint64_t size() const override { return size_; }
+  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override;
+  void WillNeed(uint64_t offset, uint64_t size) const override;
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  // As fstat(2) gave it at opening.
+  [[nodiscard]] const struct stat& status() const { return status_; }
+
+ private:
+  FileSource(std::string path, UniqueFd fd, const struct stat& status);
+
+  std::string path_;
+  UniqueFd fd_;
+  struct stat status_;
+  uint64_t size_;
+};
+
+// Bytes in memory, for tests, fuzz targets and small files.
+class MemorySource final : public ByteSource {
+ public:
+  MemorySource(std::string name, Bytes bytes) : name_(std::move(name)), bytes_(std::move(bytes)) {}
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] uint64_t size() const override { return bytes_.size(); }
+  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override;
+
+ private:
+  std::string name_;
+  Bytes bytes_;
+};
+
+// The whole of a file of at most `limit` bytes (kLimit when it is larger).
+[[nodiscard]] Result<Bytes> ReadWholeFile(const std::string& path, uint64_t limit);
+
+// A file that appears under its name whole and durable, or not at all: written to `path` + ".tmp", fsynced, renamed,
+// and its directory fsynced. Dropped without Commit, the temporary file is removed. One thread at a time.
+class AtomicFile {
+ public:
+  [[nodiscard]] static Result<AtomicFile> Create(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(AtomicFile&&) noexcept = default;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+
+  [[nodiscard]] Result<void> Write(ByteSpan bytes);                     // at the end
+  [[nodiscard]] Result<void> WriteAt(uint64_t offset, ByteSpan bytes);  // over what is there already
+  [[nodiscard]] uint64_t size() const { return size_; }
+  // For reading back what was written; stays valid until Commit.
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] Result<void> Commit();
+
+ private:
+  AtomicFile(std::string path, UniqueFd fd);
+
+  std::string path_;
+  UniqueFd fd_;
+  uint64_t size_ = 0;
+};
+
+// fsync of a directory, so that renames in it survive a power cut.
+[[nodiscard]] Result<void> SyncDirectory(const std::string& path);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_FILE_H_

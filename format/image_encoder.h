@@ -1,0 +1,59 @@
+// From a source file's bytes to what a shard stores of it: fragments by level, or the reason to keep it opaque.
+//
+// The one place where the rule "lossless, and proved so" (format/FORMAT.md, "What becomes of a source file") is
+// applied:
+//   * sequential JPEGs become progressive ones with the same coefficients, tables and marker segments; the result is
+//     read back and compared with the source before it is believed;
+//   * complete, undamaged progressive JPEGs are kept byte for byte and cut at their own scans;
+//   * everything else is opaque. So a wrong conversion is impossible; at worst an image is kept whole.
+//
+// EncodeImage is pure and thread-safe. The result owns its bytes. `source` may be any bytes whatever; no input makes
+// it crash, throw (std::bad_alloc apart) or print.
+#ifndef PCRFS_FORMAT_IMAGE_ENCODER_H_
+#define PCRFS_FORMAT_IMAGE_ENCODER_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "format/bytes.h"
+#include "format/level.h"
+
+namespace pcrfs {
+
+struct EncodedImage {
+  // From SOI up to, not including, EOI: all fragments one after the other.
+  Bytes bytes;
+  // Bytes of each fragment; their sum is bytes.size(). The first is never 0.
+  std::array<uint32_t, kShardLevels> fragment_sizes{};
+  // Kept byte for byte: SOURCE = bytes, FF D9, tail.
+  bool kept = false;
+  // What follows EOI in the source. When not empty, the last non-empty fragment ends in as many FF fill bytes
+  // (T.81 B.1.1.2) as it takes for the tail to start at its old offset.
+  Bytes tail;
+  // The encoded Restore record (FORMAT.md), empty when there is none.
+  Bytes restore;
+};
+
+// Why a file is kept opaque. The order is that of reports.
+enum class OpaqueReason {
+  kNotJpeg,         // does not start with SOI
+  kUnsupported,     // 12-bit, lossless, hierarchical, arithmetic progressive, ...: legal, not convertible
+  kDamaged,         // libjpeg warns or gives up, or the marker structure is broken
+  kIncomplete,      // a progressive file that lacks scans: decoders smooth it
+  kMarkersBetween,  // APPn or COM after the first SOS: moving one changes what readers see
+  kTooLarge,        // over the limits of the format
+  kProofFailed,     // the converted image is not the same in everything the proof compares
+};
+
+struct Opaque {
+  OpaqueReason reason;
+  std::string detail;  // for a report: what exactly, where
+};
+
+[[nodiscard]] tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_IMAGE_ENCODER_H_

@@ -1,0 +1,65 @@
+// Packing a folder of files into a data set: the job behind `pcrfs pack`.
+//
+// Pack lists SOURCE, writes pack.plan, encodes files in parallel, writes shard after shard and PCR_index.pb last, each
+// by temporary file, fsync and rename. Killed at any point, the same call continues after the last whole shard and ends
+// with the same bytes, whatever `jobs`. One call at a time per data set (flock on pack.lock).
+// One file that cannot be read never stops a job: it is reported to the observer and skipped.
+// Errors: kExists (DATASET holds something else), kInvalidArgument (another plan, SOURCE and DATASET contain one
+// another), kBusy (another pack is running), kNoSpace, kPermission, kIo.
+#ifndef PCRFS_FORMAT_PACKER_H_
+#define PCRFS_FORMAT_PACKER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "format/error.h"
+#include "format/image_encoder.h"
+
+namespace pcrfs {
+
+struct PackOrder {
+  bool shuffle = false;  // false: bytewise by path
+  uint64_t seed = 0;     // of the shuffle
+};
+
+struct PackOptions {
+  unsigned jobs = 0;                           // worker threads; 0 = one a processor
+  uint32_t record_images = 256;                // items a shard, 1..65536
+  uint64_t record_bytes = uint64_t{64} << 20;  // source bytes a shard
+  PackOrder order;
+};
+
+struct PackProgress {
+  uint64_t files_done = 0, files_total = 0;
+  uint64_t bytes_done = 0, bytes_total = 0;  // of the source; files of a continued pack count as done at once
+};
+
+struct PackSummary {
+  uint64_t images = 0;       // converted
+  uint64_t images_kept = 0;  // progressive ones kept as they were
+  uint64_t opaque_files = 0;
+  uint64_t skipped = 0;  // files and folders that could not be read or cannot be stored
+  uint64_t directories = 0;
+  uint64_t shards = 0;
+  uint64_t source_bytes = 0;
+  uint64_t stored_bytes = 0;
+};
+
+// Called from one thread at a time, but from any thread. Calls must not block for long.
+class PackObserver {
+ public:
+  virtual ~PackObserver() = default;
+  virtual void OnProgress(const PackProgress&) {}
+  // `path` relative to SOURCE, raw bytes; `reason` a sentence.
+  virtual void OnSkipped(const std::string& /*path*/, const std::string& /*reason*/) {}
+  virtual void OnOpaque(const std::string& /*path*/, const Opaque&) {}
+};
+
+[[nodiscard]] Result<PackSummary> Pack(const std::string& source, const std::string& dataset,
+                                       const PackOptions& options, PackObserver& observer);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_PACKER_H_

@@ -1,0 +1,90 @@
+// The file system as a library: what a mount of a data set shows, without a kernel or FUSE in sight.
+//
+// Names, inode numbers, attributes, listings and bytes of all level trees, computed from the catalog and the shards.
+// Nothing changes after Open: no inode table, no open files, no state a look-up must have created first. Every number a
+// kernel or an NFS client hands in is checked, and unknown ones are kStale.
+//
+// Ownership: owns catalog and shard set. Thread safety: all const methods from any number of threads. Blocking: Read
+// may wait for a device; nothing else reads shards. Errors: kNotFound, kNotDirectory, kIsDirectory, kStale, kIo,
+// kDamaged; errno_map.h turns them into errno.
+#ifndef PCRFS_FS_FILE_SYSTEM_H_
+#define PCRFS_FS_FILE_SYSTEM_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cache/catalog.h"
+#include "format/error.h"
+#include "format/level.h"
+#include "fs/ino.h"
+#include "fs/shard_set.h"
+
+namespace pcrfs {
+
+struct MountView {
+  // Set: the mount's root is that level's tree itself. Not set: scan1 .. scanL and `current`.
+  std::optional<Level> root_level;
+  uid_t uid = 0;  // owner shown for everything
+  gid_t gid = 0;
+  mode_t umask = 0;  // bits taken away from every mode
+};
+
+enum class FileType : uint8_t { kDirectory, kRegular, kSymlink };
+
+struct Stat {
+  Ino ino;
+  FileType type = FileType::kDirectory;
+  mode_t permissions = 0;  // 07777 part
+  uint64_t size = 0;       // exact, before the first byte is read
+  uint64_t blocks = 0;     // of 512 bytes, rounded up
+  uint32_t block_size = 128 << 10;
+  int64_t mtime_ns = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+struct StatFs {
+  uint64_t block_size, blocks, files;
+};
+
+struct DirEntry {
+  Ino ino;
+  FileType type;
+  std::string_view name;  // valid during the callback
+  uint64_t offset;        // pass as `after` to go on behind this entry
+};
+
+class FileSystem {
+ public:
+  FileSystem(std::unique_ptr<Catalog> catalog, std::unique_ptr<ShardSet> shards, MountView view);
+  ~FileSystem();
+
+  // `name` may be "." and ".." (an NFS server asks for them).
+  [[nodiscard]] Result<Stat> Lookup(Ino parent, std::string_view name) const;
+  [[nodiscard]] Result<Stat> GetAttr(Ino ino) const;
+  [[nodiscard]] Result<std::string> ReadLink(Ino ino) const;
+  // "." and ".." first, then the children; from the start with after = 0; until `visit` returns false.
+  [[nodiscard]] Result<void> ReadDir(Ino ino, uint64_t after, const std::function<bool(const DirEntry&)>& visit) const;
+  // Fills `out` from `offset` and returns how many bytes that gave: fewer than asked only at the end of the file.
+  // Every byte was checked against its checksum.
+  [[nodiscard]] Result<size_t> Read(Ino ino, uint64_t offset, MutableByteSpan out) const;
+  [[nodiscard]] Result<StatFs> GetStatFs(Ino ino) const;
+
+  [[nodiscard]] int levels() const;
+  [[nodiscard]] const Catalog& catalog() const { return *catalog_; }
+
+ private:
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<ShardSet> shards_;
+  MountView view_;
+};
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FS_FILE_SYSTEM_H_

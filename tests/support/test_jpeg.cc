@@ -1,0 +1,150 @@
+#include "tests/support/test_jpeg.h"
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+// jpeglib.h needs size_t and FILE before it.
+#include <jpeglib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace pcrfs::testing {
+namespace {
+
+struct ErrorManager {
+  jpeg_error_mgr base;
+  jmp_buf escape;
+};
+
+[[noreturn]] void Escape(j_common_ptr info) { longjmp(reinterpret_cast<ErrorManager*>(info->err)->escape, 1); }
+
+int ComponentsOf(TestJpeg::Colour colour) {
+  switch (colour) {
+    case TestJpeg::Colour::kGray:
+      return 1;
+    case TestJpeg::Colour::kYCbCr:
+    case TestJpeg::Colour::kRgb:
+      return 3;
+    default:
+      return 4;
+  }
+}
+
+// Broad colour waves, a few hard-edged discs and some noise: enough that every scan of a progressive file has work.
+Bytes Picture(unsigned width, unsigned height, int components, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> unit(0, 1);
+  struct Disc {
+    double x, y, r;
+    int value[4];
+  };
+  std::vector<Disc> discs(6);
+  for (Disc& disc : discs) {
+    disc = {unit(random) * width, unit(random) * height, unit(random) * height / 4, {}};
+    for (int& value : disc.value) value = static_cast<int>(unit(random) * 200) - 100;
+  }
+  double phase[4], fx[4], fy[4];
+  for (int c = 0; c < 4; ++c) phase[c] = unit(random) * 6, fx[c] = unit(random) * 9, fy[c] = unit(random) * 9;
+
+  Bytes pixels(size_t{width} * height * static_cast<size_t>(components));
+  size_t at = 0;
+  for (unsigned y = 0; y < height; ++y)
+    for (unsigned x = 0; x < width; ++x)
+      for (int c = 0; c < components; ++c) {
+        double value = 128 + 70 * std::sin(phase[c] + fx[c] * x / width + fy[c] * y / height);
+        for (const Disc& disc : discs)
+          if ((x - disc.x) * (x - disc.x) + (y - disc.y) * (y - disc.y) < disc.r * disc.r) value += disc.value[c];
+        value += static_cast<double>(random() % 25) - 12;
+        pixels[at++] = static_cast<uint8_t>(std::clamp(value, 0.0, 255.0));
+      }
+  return pixels;
+}
+
+void Configure(jpeg_compress_struct& out, const TestJpeg& spec) {
+  const int components = ComponentsOf(spec.colour);
+  out.image_width = spec.width;
+  out.image_height = spec.height;
+  out.input_components = components;
+  out.in_color_space = components == 1 ? JCS_GRAYSCALE : components == 3 ? JCS_RGB : JCS_CMYK;
+  jpeg_set_defaults(&out);
+  if (spec.colour == TestJpeg::Colour::kRgb) jpeg_set_colorspace(&out, JCS_RGB);
+  if (spec.colour == TestJpeg::Colour::kYcck) jpeg_set_colorspace(&out, JCS_YCCK);
+  jpeg_set_quality(&out, spec.quality, TRUE);
+  if (spec.colour == TestJpeg::Colour::kYCbCr || spec.colour == TestJpeg::Colour::kYcck) {
+    out.comp_info[0].h_samp_factor = spec.h_sampling;
+    out.comp_info[0].v_samp_factor = spec.v_sampling;
+    if (components == 4)
+      out.comp_info[3] = out.comp_info[3], out.comp_info[3].h_samp_factor = spec.h_sampling,
+      out.comp_info[3].v_samp_factor = spec.v_sampling;
+  }
+  out.optimize_coding = spec.optimize ? TRUE : FALSE;
+  out.arith_code = spec.arithmetic ? TRUE : FALSE;
+  out.restart_interval = spec.restart_interval;
+  if (spec.progressive) jpeg_simple_progression(&out);
+}
+
+}  // namespace
+
+Bytes MakeJpeg(const TestJpeg& spec) {
+  const int components = ComponentsOf(spec.colour);
+  Bytes pixels = Picture(spec.width, spec.height, components, spec.seed);
+  jpeg_compress_struct out;
+  jpeg_error_mgr errors;
+  out.err = jpeg_std_error(&errors);  // its error_exit prints and ends the program, which is right for a test
+  jpeg_create_compress(&out);
+  unsigned char* buffer = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&out, &buffer, &size);
+  Configure(out, spec);
+  jpeg_start_compress(&out, TRUE);
+  for (const auto& [code, content] : spec.markers)
+    jpeg_write_marker(&out, code, content.data(), static_cast<unsigned>(content.size()));
+  while (out.next_scanline < out.image_height) {
+    JSAMPROW row = pixels.data() + size_t{out.next_scanline} * spec.width * static_cast<size_t>(components);
+    jpeg_write_scanlines(&out, &row, 1);
+  }
+  jpeg_finish_compress(&out);
+  Bytes jpeg(buffer, buffer + size);
+  jpeg_destroy_compress(&out);
+  std::free(buffer);
+  return jpeg;
+}
+
+DecodedJpeg DecodeJpeg(ByteSpan jpeg) {
+  DecodedJpeg decoded;
+  jpeg_decompress_struct in;
+  ErrorManager errors;
+  in.err = jpeg_std_error(&errors.base);
+  errors.base.error_exit = Escape;
+  errors.base.output_message = [](j_common_ptr) {};
+  if (setjmp(errors.escape) != 0) {
+    jpeg_destroy_decompress(&in);
+    decoded.pixels.clear();
+    decoded.warnings = errors.base.num_warnings + 1;
+    return decoded;
+  }
+  jpeg_create_decompress(&in);
+  jpeg_mem_src(&in, jpeg.data(), static_cast<unsigned long>(jpeg.size()));
+  jpeg_read_header(&in, TRUE);
+  in.out_color_space = in.jpeg_color_space == JCS_YCCK ? JCS_CMYK : in.jpeg_color_space;
+  if (in.jpeg_color_space == JCS_YCbCr) in.out_color_space = JCS_RGB;
+  in.dct_method = JDCT_ISLOW;
+  jpeg_start_decompress(&in);
+  decoded.width = in.output_width;
+  decoded.height = in.output_height;
+  decoded.components = static_cast<unsigned>(in.output_components);
+  const size_t stride = size_t{in.output_width} * decoded.components;
+  decoded.pixels.resize(stride * in.output_height);
+  while (in.output_scanline < in.output_height) {
+    JSAMPROW row = decoded.pixels.data() + stride * in.output_scanline;
+    jpeg_read_scanlines(&in, &row, 1);
+  }
+  jpeg_finish_decompress(&in);
+  decoded.warnings = errors.base.num_warnings;
+  jpeg_destroy_decompress(&in);
+  return decoded;
+}
+
+}  // namespace pcrfs::testing

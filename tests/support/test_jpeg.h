@@ -1,0 +1,43 @@
+// JPEGs made for tests: photo-like pictures (smooth colour, edges, noise) of any size, sampling and coding.
+#ifndef PCRFS_TESTS_SUPPORT_TEST_JPEG_H_
+#define PCRFS_TESTS_SUPPORT_TEST_JPEG_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "format/bytes.h"
+
+namespace pcrfs::testing {
+
+struct TestJpeg {
+  enum class Colour { kYCbCr, kGray, kRgb, kCmyk, kYcck };
+
+  unsigned width = 160, height = 120;
+  Colour colour = Colour::kYCbCr;
+  int quality = 85;
+  int h_sampling = 2, v_sampling = 2;  // of luma, against 1x1 chroma
+  bool progressive = false;            // libjpeg's default script
+  bool optimize = false;               // own Huffman tables instead of the standard ones
+  bool arithmetic = false;
+  unsigned restart_interval = 0;  // in MCUs
+  uint32_t seed = 1;              // another seed, another picture
+  // Marker code (APP0 + n or COM) and content, written after JFIF or Adobe, in this order.
+  std::vector<std::pair<int, Bytes>> markers;
+};
+
+// Ends the test program when libjpeg refuses.
+[[nodiscard]] Bytes MakeJpeg(const TestJpeg& spec);
+
+// The pixels as libjpeg decodes them (its own colour space, interleaved) and how many warnings it gave; an error gives
+// no pixels and counts as a warning.
+struct DecodedJpeg {
+  unsigned width = 0, height = 0, components = 0;
+  Bytes pixels;
+  long warnings = 0;
+};
+[[nodiscard]] DecodedJpeg DecodeJpeg(ByteSpan jpeg);
+
+}  // namespace pcrfs::testing
+
+#endif  // PCRFS_TESTS_SUPPORT_TEST_JPEG_H_
