@@ -1,0 +1,169 @@
+#include "format/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+namespace pcrfs {
+namespace {
+
+constexpr std::string_view kTemporarySuffix = ".tmp";
+
+// One call of POSIX_FADV_WILLNEED reads no more than the device's own readahead, 128 KiB on most; smaller steps all
+// arrive.
+constexpr uint64_t kWillNeedStep = 128 << 10;
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string At(std::string_view what, const std::string& path, uint64_t offset) {
+  return std::string(what) + " " + Quoted(path) + " at offset " + std::to_string(offset);
+}
+
+Result<void> PwriteAll(int fd, const std::string& path, uint64_t offset, ByteSpan bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemFail(At("writing", path, offset), errno);
+    if (written == 0) return Fail(ErrorCode::kIo, At("writing", path, offset) + ": the system wrote nothing");
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
+  }
+  return {};
+}
+
+Result<void> Sync(int fd, const std::string& path) {
+  while (fsync(fd) != 0) {
+    if (errno == EINVAL) break;  // of a directory, on file systems without a notion of it
+    if (errno != EINTR) return SystemFail("syncing " + Quoted(path), errno);
+  }
+  return {};
+}
+
+Result<void> CheckWithinSource(const ByteSource& source, uint64_t offset, size_t size) {
+  if (offset <= source.size() && size <= source.size() - offset) return {};
+  return Fail(ErrorCode::kInvalidArgument, At("reading", source.name(), offset) + ": " + std::to_string(size) +
+                                               " bytes asked for, but the source ends at " +
+                                               std::to_string(source.size()));
+}
+
+}  // namespace
+
+void UniqueFd::reset() {
+  // Not repeated on EINTR: Linux has closed the descriptor by then, and its number may be someone else's.
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+FileSource::FileSource(std::string path, UniqueFd fd, const struct stat& status)
+    : path_(std::move(path)), fd_(std::move(fd)), status_(status), size_(static_cast<uint64_t>(status.st_size)) {}
+
+Result<std::unique_ptr<FileSource>> FileSource::Open(const std::string& path, Access access) {
+  // O_NONBLOCK so that a FIFO without a writer is opened, seen and refused instead of waited for.
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid()) return SystemFail("opening " + Quoted(path), errno);
+  struct stat status;
+  if (fstat(fd.get(), &status) != 0) return SystemFail("looking at " + Quoted(path), errno);
+  if (S_ISDIR(status.st_mode)) return Fail(ErrorCode::kIsDirectory, Quoted(path) + " is a directory, not a file");
+  if (!S_ISREG(status.st_mode)) return Fail(ErrorCode::kInvalidArgument, Quoted(path) + " is not a regular file");
+  // Advice only: a file system that refuses it still reads.
+  posix_fadvise(fd.get(), 0, 0, access == Access::kRandom ? POSIX_FADV_RANDOM : POSIX_FADV_SEQUENTIAL);
+  return std::unique_ptr<FileSource>(new FileSource(path, std::move(fd), status));
+}
+
+Result<void> FileSource::ReadAt(uint64_t offset, MutableByteSpan out) const {
+  if (auto within = CheckWithinSource(*this, offset, out.size()); !within) return within;
+  while (!out.empty()) {
+    const ssize_t got = pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return SystemFail(At("reading", path_, offset), errno);
+    if (got == 0) {
+      return Fail(ErrorCode::kStale, At("reading", path_, offset) + ": the file ends there now, it had " +
+                                         std::to_string(size_) + " bytes when it was opened");
+    }
+    out = out.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+  return {};
+}
+
+void FileSource::WillNeed(uint64_t offset, uint64_t size) const {
+  if (offset >= size_) return;
+  const uint64_t end = offset + std::min(size, size_ - offset);
+  for (; offset < end; offset += std::min(kWillNeedStep, end - offset)) {
+    const uint64_t step = std::min(kWillNeedStep, end - offset);
+    posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(step), POSIX_FADV_WILLNEED);
+  }
+}
+
+Result<void> MemorySource::ReadAt(uint64_t offset, MutableByteSpan out) const {
+  if (auto within = CheckWithinSource(*this, offset, out.size()); !within) return within;
+  std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+  return {};
+}
+
+Result<Bytes> ReadWholeFile(const std::string& path, uint64_t limit) {
+  auto file = FileSource::Open(path, FileSource::Access::kSequential);
+  if (!file) return PassOn(std::move(file));
+  const uint64_t size = (*file)->size();
+  if (size > limit) {
+    return Fail(ErrorCode::kLimit, Quoted(path) + " has " + std::to_string(size) + " bytes, more than the limit of " +
+                                       std::to_string(limit));
+  }
+  Bytes bytes(static_cast<size_t>(size));
+  if (auto read = (*file)->ReadAt(0, bytes); !read) return PassOn(std::move(read));
+  return bytes;
+}
+
+AtomicFile::AtomicFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+AtomicFile::~AtomicFile() {
+  if (fd_.valid()) unlink((path_ + std::string(kTemporarySuffix)).c_str());
+}
+
+Result<AtomicFile> AtomicFile::Create(const std::string& path) {
+  const std::string temporary = path + std::string(kTemporarySuffix);
+  // What a killed writer left behind goes first, so that O_EXCL can refuse to write through a link of someone else's.
+  if (unlink(temporary.c_str()) != 0 && errno != ENOENT) return SystemFail("removing " + Quoted(temporary), errno);
+  UniqueFd fd(open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!fd.valid()) return SystemFail("creating " + Quoted(temporary), errno);
+  return AtomicFile(path, std::move(fd));
+}
+
+Result<void> AtomicFile::Write(ByteSpan bytes) {
+  if (auto written = PwriteAll(fd_.get(), path_, size_, bytes); !written) return written;
+  size_ += bytes.size();
+  return {};
+}
+
+Result<void> AtomicFile::WriteAt(uint64_t offset, ByteSpan bytes) {
+  if (offset > size_ || bytes.size() > size_ - offset) {
+    return Fail(ErrorCode::kInvalidArgument, At("writing", path_, offset) + ": " + std::to_string(bytes.size()) +
+                                                 " bytes would reach past the end at " + std::to_string(size_));
+  }
+  return PwriteAll(fd_.get(), path_, offset, bytes);
+}
+
+Result<void> AtomicFile::Commit() {
+  if (auto synced = Sync(fd_.get(), path_); !synced) return synced;
+  const std::string temporary = path_ + std::string(kTemporarySuffix);
+  if (rename(temporary.c_str(), path_.c_str()) != 0) {
+    return SystemFail("renaming " + Quoted(temporary) + " to " + Quoted(path_), errno);
+  }
+  fd_.reset();
+  return SyncDirectory(DirectoryOf(path_));
+}
+
+Result<void> SyncDirectory(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return SystemFail("opening " + Quoted(path), errno);
+  return Sync(fd.get(), path);
+}
+
+}  // namespace pcrfs
