@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# run.sh [PART...]: installs what is missing, builds, and passes every test, real mounts included.
+#
+#   dev     warnings as errors, every test                                   (GCC)
+#   asan    every test under the address, leak and undefined behaviour sanitizers (GCC)
+#   tsan    the tests of what runs in threads, mounts among them, under the thread sanitizer (GCC)
+#   fuzz    every fuzz target over its corpus, with libFuzzer and sanitizers   (clang)
+#
+# Without a PART all of them, which is what .ci/run does. Goes on to the next part when one fails, and ends with the sum
+# as 'N passed, N failed'. Needs no terminal and no input.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+parts=("$@")
+((${#parts[@]})) || parts=(dev asan tsan fuzz)
+for part in "${parts[@]}"; do
+  [[ $part =~ ^(dev|asan|tsan|fuzz)$ ]] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+done
+
+examples/install_deps.sh test
+if command -v ccache >/dev/null; then
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+fi
+[[ -e /dev/fuse ]] || echo "run.sh: there is no /dev/fuse here, so the tests that mount will fail"
+
+passed=0 failed=0
+run_part() {  # PRESET BUILD_TARGET CTEST_OPTION...
+  local preset=$1 target=$2 log summary started=$SECONDS
+  shift 2
+  echo "=== $preset"
+  log=$(mktemp)
+  if cmake --preset "$preset" >"$log" 2>&1 && cmake --build --preset "$preset" --target "$target" >>"$log" 2>&1; then
+    echo "built in $((SECONDS - started)) s"
+    ctest --preset "$preset" --parallel "$(nproc)" --no-tests=error --output-log "$log" "$@" || true
+    # ctest's own sum: "98% tests passed, 2 tests failed out of 100"
+    summary=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests? failed out of ([0-9]+)$/\1 \2/p' "$log")
+    if [[ -n $summary ]]; then
+      failed=$((failed + ${summary% *}))
+      passed=$((passed + ${summary#* } - ${summary% *}))
+    else
+      failed=$((failed + 1))
+    fi
+  else
+    tail -n 60 "$log"
+    echo "=== $preset does not build"
+    failed=$((failed + 1))
+  fi
+  rm -f "$log"
+  echo "=== $preset took $((SECONDS - started)) s"
+}
+
+for part in "${parts[@]}"; do
+  case $part in
+    dev) run_part dev all ;;
+    asan) run_part asan-ubsan all ;;
+    tsan) run_part tsan all --tests-regex '^(cache|fs|mount|viewers)|^format/(packer|verifier)' ;;
+    fuzz) run_part fuzz fuzz_targets --label-regex fuzz-replay ;;
+  esac
+done
+
+echo "$passed passed, $failed failed"
+((failed == 0))
