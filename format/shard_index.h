@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/bytes.h"
@@ -21,6 +22,9 @@ namespace pcrfs {
 inline constexpr uint64_t kMaxShardEntries = 65536;
 inline constexpr uint64_t kMaxShardDirectories = 65536;
 inline constexpr uint64_t kMaxIndexBytes = uint64_t{256} << 20;
+inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 42;                // of a shard and of a source file
+inline constexpr uint64_t kPublishedEndLimit = (uint64_t{1} << 31) - 4096;  // metadata and groups stay below
+inline constexpr uint64_t kMaxMetadataBytes = uint64_t{1} << 20;            // section A
 inline constexpr size_t kMaxNameBytes = 255;
 inline constexpr size_t kMaxPathBytes = 4095;
 
@@ -40,6 +44,8 @@ struct ShardIndex {
   uint32_t image_count = 0;
   // CRC-32 of the metadata section without its last 16 bytes (the shard id).
   uint32_t metadata_crc = 0;
+
+  friend bool operator==(const ShardIndex&, const ShardIndex&) = default;
 };
 
 // The bytes of section D: every scalar set, fields in number order, so equal indexes give equal bytes. The caller
