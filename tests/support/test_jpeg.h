@@ -23,7 +23,7 @@ struct TestJpeg {
   unsigned restart_interval = 0;  // in MCUs
   uint32_t seed = 1;              // another seed, another picture
   // Marker code (APP0 + n or COM) and content, written after JFIF or Adobe, in this order.
-  std::vector<std::pair<int, Bytes>> markers;
+  std::vector<std::pair<int, Bytes>> markers = {};
 };
 
 // Ends the test program when libjpeg refuses.
