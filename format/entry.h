@@ -6,12 +6,14 @@
 #ifndef PCRFS_FORMAT_ENTRY_H_
 #define PCRFS_FORMAT_ENTRY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "format/checksum.h"
+#include "format/level.h"
 
 namespace pcrfs {
 
@@ -43,6 +45,17 @@ struct EntryLayout {
 
   friend bool operator==(const EntryLayout&, const EntryLayout&) = default;
 };
+
+// Bytes of the file that `level` shows: an image's fragments 1..k and the two bytes of EOI, at the data set's `highest`
+// level its tail too; an opaque entry whole at every level. An image of fewer groups than that shows all it has.
+[[nodiscard]] inline uint64_t SizeAtLevel(const EntryLayout& layout, Level level, int highest) {
+  if (layout.kind == EntryKind::kOpaque) return layout.extents.empty() ? 0 : layout.extents[0].size;
+  const bool all = level.number() == Level::kMaximum;  // level 31 stands for whatever groups follow, too
+  const size_t groups = all ? layout.extents.size() : std::min<size_t>(level.index() + 1, layout.extents.size());
+  uint64_t size = 2;
+  for (size_t g = 0; g < groups; ++g) size += layout.extents[g].size;
+  return size + (level.number() >= highest ? layout.tail.size : 0);
+}
 
 // Attributes of a source file or folder that are kept.
 struct Attributes {

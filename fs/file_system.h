@@ -5,8 +5,8 @@
 // kernel or an NFS client hands in is checked, and unknown ones are kStale.
 //
 // Ownership: owns catalog and shard set. Thread safety: all const methods from any number of threads. Blocking: Read
-// may wait for a device; nothing else reads shards. Errors: kNotFound, kNotDirectory, kIsDirectory, kStale, kIo,
-// kDamaged; errno_map.h turns them into errno.
+// may wait for a device; nothing else reads shards. Errors: kNotFound, kNotDirectory, kIsDirectory, kInvalidArgument,
+// kLimit (a name too long), kStale, kIo, kDamaged; errno_map.h turns them into errno.
 #ifndef PCRFS_FS_FILE_SYSTEM_H_
 #define PCRFS_FS_FILE_SYSTEM_H_
 
@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "cache/catalog.h"
+#include "format/dataset.h"
 #include "format/error.h"
 #include "format/level.h"
 #include "fs/ino.h"
@@ -40,8 +41,8 @@ enum class FileType : uint8_t { kDirectory, kRegular, kSymlink };
 struct Stat {
   Ino ino;
   FileType type = FileType::kDirectory;
-  mode_t permissions = 0;  // 07777 part
-  uint64_t size = 0;       // exact, before the first byte is read
+  mode_t permissions = 0;  // 0777 part, umask taken away
+  uint64_t size = 0;       // exact, before the first byte is read; 0 for directories
   uint64_t blocks = 0;     // of 512 bytes, rounded up
   uint32_t block_size = 128 << 10;
   int64_t mtime_ns = 0;
@@ -49,40 +50,57 @@ struct Stat {
   gid_t gid = 0;
 };
 
+// What one level's tree holds; none of the three is ever 0.
 struct StatFs {
-  uint64_t block_size, blocks, files;
+  uint64_t block_size = 0, blocks = 0, files = 0;
 };
 
 struct DirEntry {
   Ino ino;
-  FileType type;
+  FileType type = FileType::kDirectory;
   std::string_view name;  // valid during the callback
-  uint64_t offset;        // pass as `after` to go on behind this entry
+  uint64_t offset = 0;    // pass as `after` to go on behind this entry; the same for ever
 };
+
+// Told of each bad place on disk, once: a block of a shard that does not match its checksum or cannot be read, a
+// record of the catalog that is damaged. From any thread, possibly several at once. After 10,000 places it stays
+// silent.
+using FaultObserver = std::function<void(const Error&)>;
 
 class FileSystem {
  public:
-  FileSystem(std::unique_ptr<Catalog> catalog, std::unique_ptr<ShardSet> shards, MountView view);
+  // `catalog` is the one of `dataset`. kInvalidArgument when the view's level is not one of the data set's.
+  [[nodiscard]] static Result<std::unique_ptr<FileSystem>> Open(Dataset dataset, std::unique_ptr<Catalog> catalog,
+                                                                MountView view, FaultObserver on_fault);
+  FileSystem(std::unique_ptr<Catalog> catalog, std::unique_ptr<ShardSet> shards, MountView view,
+             FaultObserver on_fault);
   ~FileSystem();
+  FileSystem(const FileSystem&) = delete;
+  FileSystem& operator=(const FileSystem&) = delete;
 
-  // `name` may be "." and ".." (an NFS server asks for them).
+  // `name` may be "." (of anything) and ".." (of a directory): an NFS server asks for them.
   [[nodiscard]] Result<Stat> Lookup(Ino parent, std::string_view name) const;
   [[nodiscard]] Result<Stat> GetAttr(Ino ino) const;
   [[nodiscard]] Result<std::string> ReadLink(Ino ino) const;
-  // "." and ".." first, then the children; from the start with after = 0; until `visit` returns false.
+  // "." and ".." first, then the children in the order of their nodes; from the start with after = 0; until `visit`
+  // returns false. `visit` may call GetAttr.
   [[nodiscard]] Result<void> ReadDir(Ino ino, uint64_t after, const std::function<bool(const DirEntry&)>& visit) const;
   // Fills `out` from `offset` and returns how many bytes that gave: fewer than asked only at the end of the file.
   // Every byte was checked against its checksum.
   [[nodiscard]] Result<size_t> Read(Ino ino, uint64_t offset, MutableByteSpan out) const;
+  // Of the tree that `ino` lies in; for the root of several levels, of the highest.
   [[nodiscard]] Result<StatFs> GetStatFs(Ino ino) const;
 
-  [[nodiscard]] int levels() const;
+  [[nodiscard]] int levels() const { return catalog_->totals().levels; }
   [[nodiscard]] const Catalog& catalog() const { return *catalog_; }
 
  private:
+  class Faults;
+
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<ShardSet> shards_;
   MountView view_;
+  std::unique_ptr<Faults> faults_;
 };
 
 }  // namespace pcrfs

@@ -1,12 +1,15 @@
-// An entry as the file that one level shows: its size, and which stored bytes make up a part of it. Pure functions.
+// An entry as the file that one level shows: which stored bytes make up a part of it, read and checked.
 //
 // An image at level k is fragments 1..k, then the two bytes of EOI (FF D9), which are stored nowhere, then, at the
-// highest level, its tail. An opaque entry is its one extent at every level. Levels above the number of groups show
-// what the highest shows.
+// highest level, its tail. An opaque entry is its one extent at every level. Its size is SizeAtLevel (format/entry.h).
+//
+// Thread safety: pure functions, but for reading `shard`; a thread's first read of part of a block sets 256 KiB aside
+// for that thread, otherwise nothing is allocated and whole blocks are read to where they are wanted.
 #ifndef PCRFS_FS_LEVEL_VIEW_H_
 #define PCRFS_FS_LEVEL_VIEW_H_
 
 #include <cstdint>
+#include <span>
 
 #include "format/bytes.h"
 #include "format/entry.h"
@@ -16,14 +19,33 @@
 
 namespace pcrfs {
 
-// Bytes of the file that `level` shows. `highest` is the data set's highest level.
-[[nodiscard]] uint64_t SizeAtLevel(const EntryLayout& layout, Level level, int highest);
+// A run of an entry's CRCs: values[0] is EntryLayout::crcs[first].
+struct CrcWindow {
+  uint64_t first = 0;
+  std::span<const uint32_t> values;
+};
 
-// Fills `out` with the bytes from `offset`, which together must lie within SizeAtLevel. Each checksum block that is
-// touched is read whole and checked before a byte of it is handed out.
-// kDamaged: a block's CRC differs (message: extent, offset, expected, found). kIo, kStale: from `shard`.
-[[nodiscard]] Result<void> ReadAtLevel(const EntryLayout& layout, Level level, int highest, const ByteSource& shard,
-                                       uint64_t offset, MutableByteSpan out);
+struct CrcRange {
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+// The CRCs that a ReadAtLevel of the same arguments needs; none when the entry has no checksums.
+[[nodiscard]] CrcRange CrcsNeeded(const EntryLayout& layout, Level level, int highest, uint64_t offset, uint64_t size);
+
+// Why a read failed, and where: the first block of the shard that the failing read touched.
+struct BlockFault {
+  Error error;
+  uint64_t offset = 0;  // from the start of the shard
+};
+
+// Fills `out` with the bytes from `offset`, which together must lie within SizeAtLevel; `crcs` covers CrcsNeeded. Each
+// checksum block that is touched is read whole and checked; after a failure what `out` holds is worth nothing.
+// kDamaged: a block's CRC differs (message: fragment, offset, expected, found). kInvalidArgument: `offset`, `out` or
+// `crcs` not as said. kIo, kStale: from `shard`.
+[[nodiscard]] tl::expected<void, BlockFault> ReadAtLevel(const EntryLayout& layout, Level level, int highest,
+                                                         const CrcWindow& crcs, const ByteSource& shard,
+                                                         uint64_t offset, MutableByteSpan out);
 
 }  // namespace pcrfs
 

@@ -1,18 +1,20 @@
 // The shards of a mounted data set, open for reading, and the policy of what is read ahead.
 //
-// Shards are opened at first use, advised RANDOM and kept open (so one that is unlinked still reads); descriptors are
-// bounded by RLIMIT_NOFILE. The first time level k of a shard is touched, a helper thread asks the kernel for the
-// missing part of the shard's prefix up to group k, lowest group first, in steps of 128 KiB; the reader of that first
-// image does not wait for it.
+// Shards are opened at first use and kept open (so one that is unlinked still reads); when there are more of them than
+// descriptors (RLIMIT_NOFILE), those not used lately are closed. When level k of a shard is first touched, a helper
+// thread asks the kernel for the shard's prefix up to group k, lowest group first, as long as the prefixes in use
+// (touched in the last 30 s) fit the memory that is available (memory_limit.h); beyond that exactly the fragments are
+// read. The reader of the first image does not wait for it.
 //
 // Ownership: owns descriptors and the helper thread. Thread safety: all methods from any number of threads.
-// Errors: kIo, kStale (a shard was replaced by another file or shrunk since the catalog was built), kNotFound.
+// Errors: what the opener gives, and kStale (another size than the catalog was built from).
 #ifndef PCRFS_FS_SHARD_SET_H_
 #define PCRFS_FS_SHARD_SET_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,19 +27,27 @@ namespace pcrfs {
 struct ShardFacts {
   std::string name;                    // file name, for messages
   uint64_t file_size = 0;              // what it must still be
-  std::vector<uint64_t> section_ends;  // [0] metadata, [g] group g: prefix of level g ends there
+  std::vector<uint64_t> section_ends;  // [0] metadata, [g] group g: the prefix of level g ends there
+};
+
+struct ShardSetOptions {
+  size_t max_open = 0;  // shards kept open; 0 = what RLIMIT_NOFILE allows, after raising it to its hard limit
+  // Bytes of memory that prefixes may take now; asked at most once a second, by the helper thread.
+  std::function<uint64_t()> memory_for_prefixes;
 };
 
 class ShardSet {
  public:
   using Opener = std::function<Result<std::unique_ptr<ByteSource>>(size_t position)>;
 
-  ShardSet(std::vector<ShardFacts> facts, Opener opener);
+  ShardSet(std::vector<ShardFacts> facts, Opener opener, ShardSetOptions options);
   ~ShardSet();
+  ShardSet(const ShardSet&) = delete;
+  ShardSet& operator=(const ShardSet&) = delete;
 
-  // The shard, opened when it was not yet, with its read-ahead at `level` set going. The source stays valid while the
-  // pointer is held.
-  [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Use(size_t position, Level level);
+  // The shard, opened when it was not yet; with a level, its read-ahead for that level is set going. The source stays
+  // valid while the pointer is held.
+  [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Use(size_t position, std::optional<Level> level);
 
   [[nodiscard]] const ShardFacts& facts(size_t position) const { return facts_[position]; }
   [[nodiscard]] size_t size() const { return facts_.size(); }

@@ -1,0 +1,31 @@
+// Where catalogs are kept: a local folder of this user's own, always safe to delete.
+//
+// Thread safety: free functions; they read the environment, so nobody may change it at the same time. Errors:
+// kPermission (owned by someone else, writable by others, a symbolic link, cannot be made), kIo.
+#ifndef PCRFS_CACHE_CACHE_FOLDER_H_
+#define PCRFS_CACHE_CACHE_FOLDER_H_
+
+#include <string>
+
+#include "format/error.h"
+
+namespace pcrfs {
+
+// `option` when not empty, else $PCRFS_CACHE_DIR, else /var/cache/pcrfs for root, else $XDG_CACHE_HOME/pcrfs, else
+// $HOME/.cache/pcrfs; where one of the last two is on a network file system, or none can be made, /var/tmp/pcrfs-UID.
+// Made when missing, mode 0700, and checked by CheckOwnFolder.
+[[nodiscard]] Result<std::string> CacheFolder(const std::string& option);
+
+// A folder that only we or root can write to, and no symbolic link.
+[[nodiscard]] Result<void> CheckOwnFolder(const std::string& path);
+
+// Makes `path` with mode 0700 unless it is there, and checks it.
+[[nodiscard]] Result<void> MakeOwnFolder(const std::string& path);
+
+// The kinds of file systems (statfs(2) f_type) that are served over a network, where LMDB's mapping and locks are not
+// to be trusted.
+[[nodiscard]] bool IsNetworkFileSystem(long type);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_CACHE_CACHE_FOLDER_H_
