@@ -1,0 +1,125 @@
+// The -o list of `pcrfs mount`.
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "mount/options.h"
+
+namespace pcrfs {
+namespace {
+
+// What mount(8), fstab and systemd say to one another, what is always so here (ro, nosuid, nodev), and what means
+// nothing on a file system that never changes.
+constexpr std::string_view kIgnored[] = {"ro",         "rw",       "defaults",    "suid",     "nosuid",
+                                         "dev",        "nodev",    "exec",        "auto",     "noauto",
+                                         "user",       "nouser",   "users",       "nousers",  "group",
+                                         "nogroup",    "owner",    "noowner",     "_netdev",  "nofail",
+                                         "atime",      "noatime",  "silent",      "diratime", "loud",
+                                         "nodiratime", "relatime", "norelatime",  "lazytime", "sync",
+                                         "nolazytime", "async",    "strictatime", "dirsync",  "nostrictatime",
+                                         "iversion",   "mand",     "noiversion",  "nomand",   "default_permissions"};
+constexpr std::string_view kIgnoredPrefixes[] = {"x-", "X-", "comment=", "user=", "helper=", "uhelper="};
+
+bool IsIgnored(std::string_view item) {
+  return std::find(std::begin(kIgnored), std::end(kIgnored), item) != std::end(kIgnored) ||
+         std::any_of(std::begin(kIgnoredPrefixes), std::end(kIgnoredPrefixes),
+                     [&](std::string_view prefix) { return item.substr(0, prefix.size()) == prefix; });
+}
+
+template <typename Number>
+std::optional<Number> ParseNumber(std::string_view text, Number smallest, Number largest, int base = 10) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (number < smallest || number > largest) return std::nullopt;
+  return number;
+}
+
+tl::unexpected<Error> Misfit(std::string_view item, const char* expected) {
+  return Fail(ErrorCode::kInvalidArgument, "mount option " + Quoted(item) + ": expected " + expected);
+}
+
+Result<void> ApplyFlag(std::string_view item, MountCommand& command) {
+  if (item == "allow_other") {
+    command.allow_other = true;
+  } else if (item == "nonempty") {
+    command.nonempty = true;
+  } else if (item == "noexec") {
+    command.noexec = true;
+  } else if (item == "allow_root") {
+    // libfuse checks it request by request, but what the kernel has cached it hands out without asking.
+    return Fail(ErrorCode::kInvalidArgument,
+                "mount option 'allow_root' cannot be kept for a mount that the kernel caches; use allow_other, with "
+                "uid=, gid= and umask= to say who may read");
+  } else {
+    return Fail(ErrorCode::kInvalidArgument,
+                "unknown mount option " + Quoted(item) + "; 'pcrfs mount --help' lists those there are");
+  }
+  return {};
+}
+
+Result<void> ApplyNumber(std::string_view item, std::string_view name, std::string_view value, MountCommand& command) {
+  // -1 as an id means "leave as it is" to the kernel.
+  constexpr uint32_t kMaxId = 0xFFFFFFFE;
+  if (name == "level") {
+    const auto number = ParseNumber<int>(value, 1, Level::kMaximum);
+    if (!number) return Misfit(item, "a level from 1 to 31");
+    command.level = Level::FromNumber(*number);
+  } else if (name == "uid") {
+    command.uid = ParseNumber<uid_t>(value, 0, kMaxId);
+    if (!command.uid) return Misfit(item, "the number of a user");
+  } else if (name == "gid") {
+    command.gid = ParseNumber<gid_t>(value, 0, kMaxId);
+    if (!command.gid) return Misfit(item, "the number of a group");
+  } else if (name == "umask") {
+    const auto bits = ParseNumber<mode_t>(value, 0, 0777, 8);
+    if (!bits) return Misfit(item, "octal permission bits, at most 777");
+    command.umask = *bits;
+  } else if (name == "max_threads") {
+    const auto threads = ParseNumber<unsigned>(value, 1, 4096);
+    if (!threads) return Misfit(item, "a number of threads from 1 to 4096");
+    command.max_threads = *threads;
+  } else {
+    return ApplyFlag(item, command);
+  }
+  return {};
+}
+
+Result<void> ApplyItem(std::string_view item, MountCommand& command) {
+  if (item.empty() || IsIgnored(item)) return {};
+  const size_t equals = item.find('=');
+  if (equals == std::string_view::npos) return ApplyFlag(item, command);
+  const std::string_view name = item.substr(0, equals), value = item.substr(equals + 1);
+  if (name == "cache_dir" || name == "log_file") {
+    if (value.empty()) return Misfit(item, "a path");
+    (name == "cache_dir" ? command.cache_dir : command.log_file) = value;
+  } else if (name == "log_level") {
+    const auto level = ParseLogLevel(value);
+    if (!level) return Misfit(item, "debug, info, warn or error");
+    command.log_level = *level;
+  } else {
+    return ApplyNumber(item, name, value, command);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> ApplyMountOptions(std::string_view list, MountCommand& command) {
+  std::string item;
+  for (size_t i = 0; i <= list.size(); ++i) {
+    if (i + 1 < list.size() && list[i] == '\\') {
+      item += list[++i];
+    } else if (i < list.size() && list[i] != ',') {
+      item += list[i];
+    } else {
+      if (auto applied = ApplyItem(item, command); !applied) return applied;
+      item.clear();
+    }
+  }
+  return {};
+}
+
+}  // namespace pcrfs

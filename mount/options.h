@@ -1,0 +1,116 @@
+// The command line of pcrfs as plain values: what to do, with which settings, checked as far as text alone allows.
+//
+// ParseCommandLine is pure: it touches no file, prints nothing and ends no process, so tests call it. Nothing here
+// refers to anything outside itself. Sizes are in bytes. One thread.
+//
+// A line without a subcommand, `pcrfs DATASET DIR -o OPTIONS`, means mount, since mount(8)'s helpers call it so; the
+// names mount.pcrfs and mount.fuse.pcrfs (links in /sbin) mean mount, too.
+#ifndef PCRFS_MOUNT_OPTIONS_H_
+#define PCRFS_MOUNT_OPTIONS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <variant>
+#include <vector>
+
+#include "format/error.h"
+#include "format/level.h"
+#include "format/packer.h"
+
+namespace pcrfs {
+
+enum ExitStatus : int {
+  kExitDone = 0,
+  kExitFailed = 1,
+  kExitUsage = 2,
+  kExitDamaged = 3,  // verify found faults
+};
+
+enum class LogLevel { kDebug, kInfo, kWarn, kError };
+
+struct PackCommand {
+  std::string source, dataset;
+  PackOptions options;
+};
+
+struct MountCommand {
+  std::string dataset, mount_point;
+  bool foreground = false;
+  bool fake = false;      // mount(8)'s -f to its helpers: check the command line, mount nothing
+  std::string cache_dir;  // empty: the default, cache/catalog_builder.h
+  std::string log_file;   // empty: stderr in the foreground, else syslog
+  LogLevel log_level = LogLevel::kInfo;
+  std::optional<Level> level;  // shown as the root instead of scan1 .. scanL
+  std::optional<uid_t> uid;    // not set: of the process
+  std::optional<gid_t> gid;
+  mode_t umask = 0;
+  bool allow_other = false;
+  bool nonempty = false;
+  bool noexec = false;
+  unsigned max_threads = 256;
+};
+
+struct UmountCommand {
+  std::string mount_point;
+};
+
+struct InfoCommand {
+  std::string dataset;
+  bool json = false;
+};
+
+struct LsCommand {
+  std::string dataset, path;
+  std::optional<Level> level;  // not set: the highest
+  bool with_attributes = false;
+};
+
+struct CatCommand {
+  std::string dataset, path;
+  std::optional<Level> level;
+};
+
+struct ExtractCommand {
+  std::string dataset, destination;
+  std::optional<Level> level;
+};
+
+struct VerifyCommand {
+  std::string dataset;
+  unsigned jobs = 0;  // 0 = one a processor
+};
+
+using Command = std::variant<PackCommand, MountCommand, UmountCommand, InfoCommand, LsCommand, CatCommand,
+                             ExtractCommand, VerifyCommand>;
+
+// Nothing to run: help and version (status 0, text for stdout) or a usage error (kExitUsage, text for stderr).
+struct EarlyExit {
+  int status = kExitDone;
+  std::string text;  // ends in a line feed
+};
+
+// `arguments[0]` is the name the program was called by.
+[[nodiscard]] tl::expected<Command, EarlyExit> ParseCommandLine(const std::vector<std::string>& arguments);
+
+// "65536", "64KiB", "1GiB", "10MB": decimal digits and one of the units KiB MiB GiB kB MB GB, or none. Nothing for
+// anything else, or beyond 64 bits.
+[[nodiscard]] std::optional<uint64_t> ParseSize(std::string_view text);
+
+// "path", "shuffle" or "shuffle:SEED".
+[[nodiscard]] std::optional<PackOrder> ParseOrder(std::string_view text);
+
+// "debug", "info", "warn" or "error".
+[[nodiscard]] std::optional<LogLevel> ParseLogLevel(std::string_view text);
+
+// One -o list, "ro,level=3,uid=1000", into `command`; "\," is a comma inside a value. What mount(8) and fstab add for
+// their own use is accepted and does nothing; anything unknown is refused (kInvalidArgument, a sentence).
+[[nodiscard]] Result<void> ApplyMountOptions(std::string_view list, MountCommand& command);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_MOUNT_OPTIONS_H_

@@ -1,0 +1,221 @@
+#include "mount/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace pcrfs {
+namespace {
+
+using ::testing::HasSubstr;
+
+tl::expected<Command, EarlyExit> Parse(std::vector<std::string> words, const std::string& program = "pcrfs") {
+  words.insert(words.begin(), program);
+  return ParseCommandLine(words);
+}
+
+template <typename T>
+T MustParse(const std::vector<std::string>& words, const std::string& program = "pcrfs") {
+  auto command = Parse(words, program);
+  if (!command) {
+    ADD_FAILURE() << command.error().text;
+    return {};
+  }
+  if (!std::holds_alternative<T>(*command)) {
+    ADD_FAILURE() << "another command: " << command->index();
+    return {};
+  }
+  return std::get<T>(*command);
+}
+
+void ExpectUsageError(const std::vector<std::string>& words, const std::string& said) {
+  const auto command = Parse(words);
+  ASSERT_FALSE(command);
+  EXPECT_EQ(command.error().status, kExitUsage);
+  EXPECT_THAT(command.error().text, HasSubstr(said));
+  EXPECT_THAT(command.error().text, ::testing::StartsWith("pcrfs: "));
+}
+
+TEST(ParseSize, TakesPlainBytesAndTheSixUnits) {
+  EXPECT_EQ(ParseSize("0"), 0u);
+  EXPECT_EQ(ParseSize("65536"), 65536u);
+  EXPECT_EQ(ParseSize("1KiB"), 1024u);
+  EXPECT_EQ(ParseSize("64MiB"), 67108864u);
+  EXPECT_EQ(ParseSize("3GiB"), 3221225472u);
+  EXPECT_EQ(ParseSize("1kB"), 1000u);
+  EXPECT_EQ(ParseSize("10MB"), 10000000u);
+  EXPECT_EQ(ParseSize("2GB"), 2000000000u);
+  EXPECT_EQ(ParseSize("18446744073709551615"), UINT64_MAX);
+  EXPECT_EQ(ParseSize("17179869183GiB"), 17179869183ull << 30);
+}
+
+TEST(ParseSize, RefusesEverythingElse) {
+  for (const char* text : {"", "MiB", "-1", "+1", " 1", "1 MiB", "1.5GiB", "64M", "64mib", "1KB", "0x10", "1MiBx",
+                           "18446744073709551616", "17179869184GiB", "18446744073709551615kB"})
+    EXPECT_EQ(ParseSize(text), std::nullopt) << text;
+}
+
+TEST(ParseOrder, PathAndShuffleWithItsSeed) {
+  EXPECT_FALSE(ParseOrder("path")->shuffle);
+  EXPECT_TRUE(ParseOrder("shuffle")->shuffle);
+  EXPECT_EQ(ParseOrder("shuffle")->seed, 0u);
+  EXPECT_EQ(ParseOrder("shuffle:18446744073709551615")->seed, UINT64_MAX);
+  for (const char* text : {"", "size", "shuffle:", "shuffle:-1", "shuffle:1x", "path:1", "Shuffle"})
+    EXPECT_FALSE(ParseOrder(text)) << text;
+}
+
+TEST(ParseCommandLine, PackWithAllItsOptions) {
+  const auto plain = MustParse<PackCommand>({"pack", "src", "dst"});
+  EXPECT_EQ(plain.source, "src");
+  EXPECT_EQ(plain.dataset, "dst");
+  EXPECT_EQ(plain.options.jobs, 0u);
+  EXPECT_EQ(plain.options.record_images, 256u);
+  EXPECT_EQ(plain.options.record_bytes, 64u << 20);
+  EXPECT_FALSE(plain.options.order.shuffle);
+
+  const auto full = MustParse<PackCommand>(
+      {"pack", "src", "dst", "--jobs", "4", "--record-images", "1024", "--record-bytes=10MB", "--order", "shuffle:7"});
+  EXPECT_EQ(full.options.jobs, 4u);
+  EXPECT_EQ(full.options.record_images, 1024u);
+  EXPECT_EQ(full.options.record_bytes, 10000000u);
+  EXPECT_TRUE(full.options.order.shuffle);
+  EXPECT_EQ(full.options.order.seed, 7u);
+}
+
+TEST(ParseCommandLine, PackRefusesValuesOutOfRange) {
+  ExpectUsageError({"pack", "src"}, "DATASET is required");
+  ExpectUsageError({"pack", "src", "dst", "--record-images", "0"}, "--record-images");
+  ExpectUsageError({"pack", "src", "dst", "--record-images", "65537"}, "--record-images");
+  ExpectUsageError({"pack", "src", "dst", "--record-bytes", "64M"}, "a size such as 64MiB");
+  ExpectUsageError({"pack", "src", "dst", "--record-bytes", "0"}, "a size such as 64MiB");
+  ExpectUsageError({"pack", "src", "dst", "--order", "size"}, "path, shuffle or shuffle:SEED");
+  ExpectUsageError({"pack", "src", "dst", "--jobs", "0"}, "--jobs");
+  ExpectUsageError({"pack", "src", "dst", "--jobs", "many"}, "--jobs");
+  ExpectUsageError({"pack", "src", "dst", "third"}, "third");
+}
+
+TEST(ParseCommandLine, MountOptionsMayStandAnywhereAndRepeat) {
+  const auto command = MustParse<MountCommand>({"mount", "-o", "ro,level=3", "ds", "-f", "mnt", "-o", "uid=7,gid=8",
+                                                "--cache-dir", "c", "-o", "umask=027,allow_other"});
+  EXPECT_EQ(command.dataset, "ds");
+  EXPECT_EQ(command.mount_point, "mnt");
+  EXPECT_TRUE(command.foreground);
+  EXPECT_EQ(command.level, Level::Of<3>());
+  EXPECT_EQ(command.uid, 7u);
+  EXPECT_EQ(command.gid, 8u);
+  EXPECT_EQ(command.umask, 027u);
+  EXPECT_TRUE(command.allow_other);
+  EXPECT_EQ(command.cache_dir, "c");
+}
+
+TEST(ParseCommandLine, MountDefaults) {
+  const auto command = MustParse<MountCommand>({"mount", "ds", "mnt"});
+  EXPECT_FALSE(command.foreground);
+  EXPECT_FALSE(command.level);
+  EXPECT_FALSE(command.uid);
+  EXPECT_FALSE(command.allow_other);
+  EXPECT_FALSE(command.nonempty);
+  EXPECT_EQ(command.umask, 0u);
+  EXPECT_EQ(command.max_threads, 256u);
+  EXPECT_EQ(command.log_level, LogLevel::kInfo);
+}
+
+TEST(ParseCommandLine, WithoutASubcommandItMounts) {
+  EXPECT_EQ(MustParse<MountCommand>({"/data/ds", "/mnt", "-o", "ro,dev,suid"}).mount_point, "/mnt");
+  EXPECT_EQ(MustParse<MountCommand>({"-o", "ro", "/data/ds", "/mnt"}).dataset, "/data/ds");
+  EXPECT_EQ(MustParse<MountCommand>({"-f", "/data/ds", "/mnt"}).foreground, true);
+  ExpectUsageError({"pakc"}, "pakc");
+  ExpectUsageError({}, "a command is required");
+}
+
+TEST(ParseCommandLine, AsMountHelperMinusFMeansPretend) {
+  for (const char* program : {"/sbin/mount.pcrfs", "mount.fuse.pcrfs"}) {
+    const auto command = MustParse<MountCommand>({"ds", "mnt", "-s", "-n", "-v", "-f", "-t", "fuse.pcrfs"}, program);
+    EXPECT_TRUE(command.fake);
+    EXPECT_FALSE(command.foreground);
+  }
+  // A data set of a command's name is no command here.
+  EXPECT_EQ(MustParse<MountCommand>({"pack", "mnt"}, "/sbin/mount.pcrfs").dataset, "pack");
+}
+
+TEST(ParseCommandLine, TheOtherCommands) {
+  EXPECT_EQ(MustParse<UmountCommand>({"umount", "mnt"}).mount_point, "mnt");
+  EXPECT_TRUE(MustParse<InfoCommand>({"info", "--json", "ds"}).json);
+  EXPECT_EQ(MustParse<LsCommand>({"ls", "ds"}).path, "");
+  const auto ls = MustParse<LsCommand>({"ls", "ds", "a/b", "--level", "2", "-l"});
+  EXPECT_EQ(ls.path, "a/b");
+  EXPECT_EQ(ls.level, Level::Of<2>());
+  EXPECT_TRUE(ls.with_attributes);
+  EXPECT_EQ(MustParse<CatCommand>({"cat", "ds", "a.jpg"}).path, "a.jpg");
+  EXPECT_EQ(MustParse<ExtractCommand>({"extract", "ds", "out", "--level=5"}).level, Level::Of<5>());
+  EXPECT_EQ(MustParse<VerifyCommand>({"verify", "ds"}).dataset, "ds");
+  // A path that looks like an option can be given behind --.
+  EXPECT_EQ(MustParse<CatCommand>({"cat", "ds", "--", "-x"}).path, "-x");
+
+  ExpectUsageError({"ls", "ds", "a", "--level", "0"}, "a level from 1 to 31");
+  ExpectUsageError({"ls", "ds", "a", "--level", "32"}, "a level from 1 to 31");
+  ExpectUsageError({"cat", "ds"}, "PATH is required");
+  ExpectUsageError({"info", "ds", "--yaml"}, "--yaml");
+}
+
+TEST(ParseCommandLine, HelpAndVersionEndWellOnStdout) {
+  for (const char* command : {"pack", "mount", "umount", "info", "ls", "cat", "extract", "verify"}) {
+    const auto help = Parse({command, "--help"});
+    ASSERT_FALSE(help);
+    EXPECT_EQ(help.error().status, kExitDone);
+    EXPECT_THAT(help.error().text, HasSubstr(std::string("pcrfs ") + command)) << help.error().text;
+    const auto program = Parse({"--help"});
+    EXPECT_THAT(program.error().text, HasSubstr(command));
+  }
+  EXPECT_EQ(Parse({"--help"}).error().status, kExitDone);
+  EXPECT_THAT(Parse({"mount", "--help"}).error().text, HasSubstr("allow_other"));
+  const auto version = Parse({"--version"});
+  EXPECT_EQ(version.error().status, kExitDone);
+  EXPECT_THAT(version.error().text, ::testing::MatchesRegex("pcrfs [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(ApplyMountOptions, IgnoresWhatMountAndFstabAdd) {
+  MountCommand command;
+  const auto applied = ApplyMountOptions(
+      "rw,ro,defaults,dev,suid,nodev,nosuid,exec,auto,noauto,user,user=joe,_netdev,nofail,noatime,relatime,"
+      "x-systemd.automount,x-anything=1,X-mount.mkdir,comment=hello,,",
+      command);
+  EXPECT_TRUE(applied) << applied.error().message;
+}
+
+TEST(ApplyMountOptions, RefusesUnknownOnesWithASentence) {
+  for (const char* list : {"ro,frobnicate", "level", "Level=3", "xattr", "allow_others", "ro=1", "big_writes"}) {
+    MountCommand command;
+    const auto applied = ApplyMountOptions(list, command);
+    ASSERT_FALSE(applied) << list;
+    EXPECT_THAT(applied.error().message, HasSubstr("unknown mount option")) << list;
+  }
+  MountCommand command;
+  EXPECT_THAT(ApplyMountOptions("allow_root", command).error().message, HasSubstr("allow_other"));
+  ExpectUsageError({"mount", "ds", "mnt", "-o", "ro", "-o", "frob"}, "'frob'");
+}
+
+TEST(ApplyMountOptions, RefusesValuesOutOfRange) {
+  for (const char* item :
+       {"level=0", "level=32", "level=", "level=3x", "uid=", "uid=-1", "uid=4294967295", "uid=root", "gid=x", "umask=8",
+        "umask=1000", "umask=", "max_threads=0", "max_threads=5000", "cache_dir=", "log_file=", "log_level=loud"}) {
+    MountCommand command;
+    const auto applied = ApplyMountOptions(item, command);
+    ASSERT_FALSE(applied) << item;
+    EXPECT_THAT(applied.error().message, HasSubstr("expected")) << item;
+  }
+}
+
+TEST(ApplyMountOptions, AValueMayHoldAnEscapedComma) {
+  MountCommand command;
+  ASSERT_TRUE(ApplyMountOptions("cache_dir=/a\\,b\\\\c,log_file=/x,log_level=debug,noexec", command));
+  EXPECT_EQ(command.cache_dir, "/a,b\\c");
+  EXPECT_EQ(command.log_file, "/x");
+  EXPECT_EQ(command.log_level, LogLevel::kDebug);
+  EXPECT_TRUE(command.noexec);
+}
+
+}  // namespace
+}  // namespace pcrfs
