@@ -54,7 +54,7 @@ for part in "${parts[@]}"; do
     dev) run_part dev all ;;
     asan) run_part asan-ubsan all ;;
     tsan) run_part tsan all --tests-regex '^(cache|fs|mount|viewers)|^format/(packer|verifier)' ;;
-    fuzz) run_part fuzz fuzz_targets --label-regex fuzz-replay ;;
+    fuzz) run_part fuzz tests/fuzz/all --label-regex fuzz-replay ;;
   esac
 done
 
