@@ -10,8 +10,6 @@
 #include <memory>
 #include <utility>
 
-#include "format/shard_index.h"
-
 namespace pcrfs {
 namespace {
 
@@ -153,7 +151,7 @@ std::optional<SourceTree::Child> SourceTree::Inspect(int fd, const std::string& 
   if (S_ISDIR(status.st_mode)) return Child{name + '/', 0, attributes};
   if (!S_ISREG(status.st_mode)) return skip(WhatItIs(status.st_mode));
   const auto size = static_cast<uint64_t>(status.st_size);
-  if (size > kMaxSourceBytes) return skip("it is larger than the 4 TiB that the format holds");
+  if (size > kMaxSourceBytes) return skip("it is larger than the format holds, 4 TiB");
   return Child{name, size, attributes};
 }
 

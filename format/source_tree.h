@@ -22,11 +22,12 @@
 #include "format/entry.h"
 #include "format/error.h"
 #include "format/file.h"
+#include "format/shard_index.h"
 
 namespace pcrfs {
 
-// Largest source file the format holds (FORMAT.md, rule 8).
-inline constexpr uint64_t kMaxSourceBytes = uint64_t{1} << 42;
+// Largest source file that is packed: its shard, index included, must itself keep within the limit for files.
+inline constexpr uint64_t kMaxSourceBytes = kMaxFileBytes - kMaxIndexBytes;
 
 enum class SourceKind : uint8_t {
   kFolder,       // holds at least one record that follows; SOURCE itself is the first record, with an empty path
