@@ -22,6 +22,18 @@
 
 namespace pcrfs {
 
+// Limits of an image; what is beyond them is opaque. Fixed numbers, so that bytes depend on no machine.
+// Coefficients: 64 * blocks of all components, without MCU padding (format/FORMAT.md, rule 8). In memory 2 bytes each.
+inline constexpr uint64_t kMaxImageCoefficients = uint64_t{1} << 28;
+// The most that libjpeg reads.
+inline constexpr uint32_t kMaxImageSide = 65500;
+// From SOI up to EOI, so that an image always fits the published part of a shard (rule 6).
+inline constexpr uint64_t kMaxImageBytes = (uint64_t{1} << 31) - 65536;
+// Decoding visits each block of a scan's components once a scan. A bound on all these visits, each scan counted with
+// kScanWork for its tables, keeps a small file of very many scans from running for minutes.
+inline constexpr uint64_t kMaxImageWork = uint64_t{1} << 28;
+inline constexpr uint64_t kScanWork = 1024;
+
 struct EncodedImage {
   // From SOI up to, not including, EOI: all fragments one after the other.
   Bytes bytes;

@@ -50,6 +50,8 @@ struct FrameComponent {
   uint8_t id = 0;           // Ci; nothing keeps two components from having the same
   uint8_t h = 1, v = 1;     // Hi, Vi: sampling factors, 1..4
   uint8_t quant_table = 0;  // Tqi
+
+  friend bool operator==(const FrameComponent&, const FrameComponent&) = default;
 };
 
 struct JpegFrame {

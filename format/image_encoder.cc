@@ -1,0 +1,245 @@
+#include "format/image_encoder.h"
+
+#include <algorithm>
+#include <bitset>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "format/error.h"
+#include "format/jpeg_parser.h"
+#include "format/jpeg_transcoder.h"
+#include "format/scan_levels.h"
+
+namespace pcrfs {
+namespace {
+
+using Encoded = tl::expected<EncodedImage, Opaque>;
+
+tl::unexpected<Opaque> Refuse(OpaqueReason reason, std::string detail) {
+  return tl::unexpected<Opaque>(Opaque{reason, std::move(detail)});
+}
+
+tl::unexpected<Opaque> Refuse(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kUnsupported:
+      return Refuse(OpaqueReason::kUnsupported, error.message);
+    case ErrorCode::kLimit:
+      return Refuse(OpaqueReason::kTooLarge, error.message);
+    default:
+      return Refuse(OpaqueReason::kDamaged, error.message);
+  }
+}
+
+std::string ComponentName(size_t position) { return "component " + std::to_string(position + 1); }
+
+uint64_t DivideUp(uint64_t value, uint64_t divisor) { return (value + divisor - 1) / divisor; }
+
+// Blocks of each component, without MCU padding (T.81 A.1.1, A.2.4).
+std::vector<uint64_t> BlocksOfComponents(const JpegFrame& frame) {
+  uint64_t h_max = 1, v_max = 1;
+  for (const FrameComponent& component : frame.components) {
+    h_max = std::max<uint64_t>(h_max, component.h);
+    v_max = std::max<uint64_t>(v_max, component.v);
+  }
+  std::vector<uint64_t> blocks;
+  for (const FrameComponent& component : frame.components)
+    blocks.push_back(DivideUp(uint64_t{frame.width} * component.h, 8 * h_max) *
+                     DivideUp(uint64_t{frame.height} * component.v, 8 * v_max));
+  return blocks;
+}
+
+// What the frame header alone rules out.
+std::optional<Opaque> RefuseFrame(const JpegFrame& frame) {
+  const auto unsupported = [](std::string detail) { return Opaque{OpaqueReason::kUnsupported, std::move(detail)}; };
+  if (frame.marker == jpeg_marker::kSof10) return unsupported("progressive with arithmetic coding");
+  if (frame.precision != 8) return unsupported(std::to_string(frame.precision) + " bits a sample");
+  if (frame.height == 0) return unsupported("the frame header leaves the height to a DNL segment");
+  if (frame.components.size() > 4) return unsupported(std::to_string(frame.components.size()) + " components");
+  std::bitset<256> ids;
+  for (const FrameComponent& component : frame.components) {
+    if (ids[component.id]) return unsupported("component id " + std::to_string(component.id) + " is there twice");
+    ids.set(component.id);
+  }
+  if (frame.width > kMaxImageSide || frame.height > kMaxImageSide)
+    return Opaque{OpaqueReason::kTooLarge, std::to_string(frame.width) + "x" + std::to_string(frame.height) +
+                                               " pixels, libjpeg reads sides of at most " +
+                                               std::to_string(kMaxImageSide)};
+  return std::nullopt;
+}
+
+// Image size, and the work that the number of scans makes of it, within bounds.
+std::optional<Opaque> RefuseSize(const JpegStructure& structure) {
+  const std::vector<uint64_t> blocks = BlocksOfComponents(structure.frame);
+  uint64_t all_blocks = 0;
+  for (const uint64_t count : blocks) all_blocks += count;
+  if (all_blocks * 64 > kMaxImageCoefficients)
+    return Opaque{OpaqueReason::kTooLarge, std::to_string(all_blocks * 64) + " coefficients, at most " +
+                                               std::to_string(kMaxImageCoefficients) + " are converted"};
+  uint64_t work = 0;
+  for (const JpegScan& scan : structure.scans) {
+    work += kScanWork;
+    for (size_t i = 0; i < scan.header.component_count; ++i) work += blocks[scan.header.components[i]];
+  }
+  if (work > kMaxImageWork)
+    return Opaque{OpaqueReason::kTooLarge, std::to_string(structure.scans.size()) + " scans over " +
+                                               std::to_string(all_blocks) + " blocks, too much work"};
+  return std::nullopt;
+}
+
+// Markers after the first scan header that forbid taking the file apart.
+std::optional<Opaque> RefuseSegments(const JpegStructure& structure) {
+  for (const JpegSegment& segment : structure.segments) {
+    if (segment.marker == jpeg_marker::kDnl)
+      return Opaque{OpaqueReason::kUnsupported, "a DNL segment at offset " + std::to_string(segment.offset)};
+    if (!structure.frame.progressive() && IsCopiedSegment(segment.marker) &&
+        segment.offset >= structure.scans.front().entropy)
+      return Opaque{OpaqueReason::kMarkersBetween,
+                    "an APPn or COM segment behind the first scan, at offset " + std::to_string(segment.offset)};
+  }
+  return std::nullopt;
+}
+
+// A sequential file must code each component once.
+std::optional<Opaque> RefuseSequentialScans(const JpegStructure& structure) {
+  std::vector<int> times(structure.frame.components.size());
+  for (const JpegScan& scan : structure.scans)
+    for (size_t i = 0; i < scan.header.component_count; ++i) ++times[scan.header.components[i]];
+  for (size_t i = 0; i < times.size(); ++i) {
+    if (times[i] == 0) return Opaque{OpaqueReason::kIncomplete, "no scan codes " + ComponentName(i)};
+    if (times[i] > 1) return Opaque{OpaqueReason::kDamaged, "several scans code " + ComponentName(i)};
+  }
+  return std::nullopt;
+}
+
+// A progressive file must bring every coefficient of every component down to Al = 0, or decoders smooth it. (That each
+// step is a lawful one, libjpeg checks.)
+std::optional<Opaque> RefuseProgressiveScans(const JpegStructure& structure) {
+  static constexpr uint8_t kNever = 255;
+  std::vector<std::array<uint8_t, 64>> bits(structure.frame.components.size());
+  for (auto& component : bits) component.fill(kNever);
+  for (const JpegScan& scan : structure.scans)
+    for (size_t i = 0; i < scan.header.component_count; ++i)
+      for (size_t k = scan.header.Ss; k <= scan.header.Se; ++k) bits[scan.header.components[i]][k] = scan.header.Al;
+  for (size_t i = 0; i < bits.size(); ++i)
+    for (size_t k = 0; k < 64; ++k) {
+      if (bits[i][k] == 0) continue;
+      const std::string which = "coefficient " + std::to_string(k) + " of " + ComponentName(i);
+      return Opaque{OpaqueReason::kIncomplete, bits[i][k] == kNever
+                                                   ? "no scan codes " + which
+                                                   : which + " lacks its last " + std::to_string(bits[i][k]) + " bits"};
+    }
+  return std::nullopt;
+}
+
+std::optional<Opaque> RefuseStructure(const JpegStructure& structure) {
+  if (auto refusal = RefuseFrame(structure.frame)) return refusal;
+  if (auto refusal = RefuseSize(structure)) return refusal;
+  if (auto refusal = RefuseSegments(structure)) return refusal;
+  return structure.frame.progressive() ? RefuseProgressiveScans(structure) : RefuseSequentialScans(structure);
+}
+
+// Sizes of the fragments of [0, eoi): each scan, with the segments before it, in the fragment of its level; what lies
+// between the last scan and EOI in the last scan's.
+std::array<uint32_t, kShardLevels> Cut(const JpegStructure& structure, bool ycbcr) {
+  std::array<uint32_t, kShardLevels> sizes{};
+  const std::vector<Level> levels = ScanLevels(structure.scans, ycbcr);
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const JpegScan& scan = structure.scans[i];
+    const size_t end = i + 1 == levels.size() ? structure.eoi : scan.end;
+    sizes[levels[i].index()] += static_cast<uint32_t>(end - scan.begin);
+  }
+  return sizes;
+}
+
+std::vector<ByteSpan> CopiedSegments(const JpegStructure& structure, ByteSpan bytes) {
+  std::vector<ByteSpan> segments;
+  for (const JpegSegment& segment : structure.segments)
+    if (IsCopiedSegment(segment.marker)) segments.push_back(bytes.subspan(segment.offset, segment.size));
+  return segments;
+}
+
+// What differs between the source and its converted form; empty when all that the proof compares is the same.
+std::string Difference(ByteSpan source, const JpegStructure& structure, const ProgressiveJpeg& converted,
+                       const JpegStructure& new_structure, const JpegContent& new_content) {
+  const JpegFrame& old_frame = structure.frame;
+  const JpegFrame& new_frame = new_structure.frame;
+  if (new_frame.marker != jpeg_marker::kSof2) return "the process";
+  if (new_frame.precision != old_frame.precision || new_frame.width != old_frame.width ||
+      new_frame.height != old_frame.height)
+    return "the size";
+  if (new_frame.components != old_frame.components) return "component ids, sampling or table numbers";
+  if (!std::ranges::equal(CopiedSegments(structure, source), CopiedSegments(new_structure, converted.bytes),
+                          [](ByteSpan a, ByteSpan b) { return std::ranges::equal(a, b); }))
+    return "APPn or COM segments";
+  if (new_content.colour_space != converted.content.colour_space) return "the colour space";
+  if (new_content.components != converted.content.components) return "quantisation tables";
+  if (new_content != converted.content) return "coefficients";
+  return {};
+}
+
+// Fill before EOI, so that the tail begins where it did.
+std::optional<Opaque> AppendTail(ByteSpan source, size_t source_eoi, EncodedImage& image) {
+  const ByteSpan tail = source.subspan(source_eoi + 2);
+  if (tail.empty()) return std::nullopt;
+  if (image.bytes.size() > source_eoi)
+    return Opaque{OpaqueReason::kUnsupported, "a tail of " + std::to_string(tail.size()) +
+                                                  " bytes cannot keep its offset, since the converted image is " +
+                                                  std::to_string(image.bytes.size() - source_eoi) + " bytes longer"};
+  const size_t fill = source_eoi - image.bytes.size();
+  image.bytes.insert(image.bytes.end(), fill, 0xFF);
+  *std::find_if(image.fragment_sizes.rbegin(), image.fragment_sizes.rend(), [](uint32_t size) { return size > 0; }) +=
+      static_cast<uint32_t>(fill);
+  image.tail.assign(tail.begin(), tail.end());
+  return std::nullopt;
+}
+
+Encoded Keep(ByteSpan source, const JpegStructure& structure) {
+  const Result<bool> ycbcr = ReadJpegIsYcbcr(source.first(structure.eoi + 2));
+  if (!ycbcr) return Refuse(ycbcr.error());
+  EncodedImage image;
+  image.kept = true;
+  image.fragment_sizes = Cut(structure, *ycbcr);
+  const ByteSpan bytes = source.first(structure.eoi), tail = source.subspan(structure.eoi + 2);
+  image.bytes.assign(bytes.begin(), bytes.end());
+  image.tail.assign(tail.begin(), tail.end());
+  return image;
+}
+
+Encoded Convert(ByteSpan source, const JpegStructure& structure) {
+  Result<ProgressiveJpeg> converted = ConvertToProgressive(source.first(structure.eoi + 2), structure);
+  if (!converted) return Refuse(converted.error());
+  const Result<JpegStructure> new_structure = ParseJpeg(converted->bytes);
+  if (!new_structure) return Refuse(OpaqueReason::kProofFailed, "converted image: " + new_structure.error().message);
+  const Result<JpegContent> new_content = ReadJpegContent(converted->bytes);
+  if (!new_content) return Refuse(OpaqueReason::kProofFailed, "converted image: " + new_content.error().message);
+  if (const std::string what = Difference(source, structure, *converted, *new_structure, *new_content); !what.empty())
+    return Refuse(OpaqueReason::kProofFailed, "the converted image differs in " + what);
+
+  if (new_structure->eoi > kMaxImageBytes)
+    return Refuse(OpaqueReason::kTooLarge, std::to_string(new_structure->eoi) +
+                                               " bytes when converted, an image has at most " +
+                                               std::to_string(kMaxImageBytes));
+
+  EncodedImage image;
+  image.fragment_sizes = Cut(*new_structure, new_content->ycbcr);
+  image.bytes = std::move(converted->bytes);
+  image.bytes.resize(new_structure->eoi);
+  if (auto refusal = AppendTail(source, structure.eoi, image)) return tl::unexpected<Opaque>(*std::move(refusal));
+  return image;
+}
+
+}  // namespace
+
+tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source) {
+  if (!StartsWithSoi(source)) return Refuse(OpaqueReason::kNotJpeg, "the file does not start with SOI (FF D8)");
+  const Result<JpegStructure> structure = ParseJpeg(source);
+  if (!structure) return Refuse(structure.error());
+  if (structure->eoi > kMaxImageBytes)
+    return Refuse(OpaqueReason::kTooLarge,
+                  std::to_string(structure->eoi) + " bytes, an image has at most " + std::to_string(kMaxImageBytes));
+  if (auto refusal = RefuseStructure(*structure)) return tl::unexpected<Opaque>(*std::move(refusal));
+  return structure->frame.progressive() ? Keep(source, *structure) : Convert(source, *structure);
+}
+
+}  // namespace pcrfs
