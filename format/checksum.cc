@@ -61,4 +61,9 @@ std::string Hex(ByteSpan bytes) {
   return text;
 }
 
+std::string CrcText(uint32_t crc) {
+  return Hex(Bytes{static_cast<uint8_t>(crc >> 24), static_cast<uint8_t>(crc >> 16), static_cast<uint8_t>(crc >> 8),
+                   static_cast<uint8_t>(crc)});
+}
+
 }  // namespace pcrfs

@@ -50,6 +50,9 @@ class Sha256 {
 // Lower-case hexadecimal, as sha256sum prints it.
 [[nodiscard]] std::string Hex(ByteSpan bytes);
 
+// A CRC-32 for a message: 8 hexadecimal digits, as crc32(1) and gzip -lv print it.
+[[nodiscard]] std::string CrcText(uint32_t crc);
+
 }  // namespace pcrfs
 
 #endif  // PCRFS_FORMAT_CHECKSUM_H_

@@ -1,6 +1,6 @@
 // A data set opened for reading: its list of shards, and each shard's index on demand.
 //
-// Owns what it has read; shards are opened, read and closed by the calls, so memory does not grow with their number.
+// Owns the list of shards (about 200 bytes a shard); shards are opened, read and closed by the caller.
 // const methods may be called from many threads. Errors name the shard: kNotFound for a missing one, kDamaged,
 // kStale when a shard is not the one that PCR_index.pb lists, kUnsupported.
 #ifndef PCRFS_FORMAT_DATASET_H_
@@ -14,6 +14,7 @@
 #include "format/dataset_index.h"
 #include "format/error.h"
 #include "format/file.h"
+#include "format/level.h"
 #include "format/shard_index.h"
 
 namespace pcrfs {
@@ -26,7 +27,7 @@ class Dataset {
   [[nodiscard]] const std::string& path() const { return path_; }  // absolute
   [[nodiscard]] const DatasetIndex& index() const { return index_; }
   [[nodiscard]] size_t shard_count() const { return index_.rows.size(); }
-  // How many levels are shown: the most that any shard has; 10 for data sets of ours, also empty ones.
+  // How many levels are shown: 10 in data sets of ours, also in empty ones.
   [[nodiscard]] int levels() const { return kShardLevels; }
 
   // The path of shard number `position` (in row order) and the shard itself, opened for random access; its size is

@@ -3,7 +3,7 @@
 //
 // A data set is what its index lists: a shard without a row is no part of it. Rows are in order of shard number.
 // Pure functions, thread-safe; results own their memory (file of at most 256 MiB, 2^20 rows and labels).
-// Errors: kDamaged, kLimit, kUnsupported.
+// Errors: kDamaged, kLimit, kUnsupported; of encoding, kInvalidArgument where the decoder would refuse the result.
 #ifndef PCRFS_FORMAT_DATASET_INDEX_H_
 #define PCRFS_FORMAT_DATASET_INDEX_H_
 
@@ -20,6 +20,10 @@
 namespace pcrfs {
 
 inline constexpr std::string_view kDatasetIndexName = "PCR_index.pb";
+inline constexpr uint64_t kMaxDatasetIndexBytes = uint64_t{256} << 20;
+inline constexpr uint64_t kMaxRows = uint64_t{1} << 20;
+inline constexpr uint64_t kMaxLabels = uint64_t{1} << 20;
+inline constexpr uint64_t kShardNumberLimit = uint64_t{1} << 32;  // numbers stay below
 
 struct ShardRow {
   std::string name;                  // PCR_<n>.pcr or PCR_<n>.files
@@ -29,6 +33,8 @@ struct ShardRow {
   uint32_t index_crc = 0;
   uint64_t file_size = 0;
   ShardId id{};
+
+  friend bool operator==(const ShardRow&, const ShardRow&) = default;
 };
 
 struct DatasetIndex {
@@ -37,6 +43,8 @@ struct DatasetIndex {
   std::string pack_options;         // "name=value\n" lines, sorted
   uint64_t paths_hash = 0;          // of the first pack's paths, FORMAT.md
   uint64_t appends = 0;
+
+  friend bool operator==(const DatasetIndex&, const DatasetIndex&) = default;
 };
 
 [[nodiscard]] Result<Bytes> EncodeDatasetIndex(const DatasetIndex& index);
@@ -48,7 +56,7 @@ struct ShardName {
   uint64_t number;
   bool has_images;
 };
-// Nothing unless `name` is exactly such a name (no leading zeros).
+// Nothing unless `name` is exactly such a name (no leading zeros, a number below 2^32).
 [[nodiscard]] std::optional<ShardName> ParseShardFileName(std::string_view name);
 
 }  // namespace pcrfs

@@ -150,6 +150,14 @@ Result<void> AtomicFile::WriteAt(uint64_t offset, ByteSpan bytes) {
   return PwriteAll(fd_.get(), path_, offset, bytes);
 }
 
+Result<void> AtomicFile::Truncate(uint64_t size) {
+  if (size > size_) return Fail(ErrorCode::kInvalidArgument, At("truncating", path_, size) + ": that is past the end");
+  while (ftruncate(fd_.get(), static_cast<off_t>(size)) != 0)
+    if (errno != EINTR) return SystemFail(At("truncating", path_, size), errno);
+  size_ = size;
+  return {};
+}
+
 Result<void> AtomicFile::Commit() {
   if (auto synced = Sync(fd_.get(), path_); !synced) return synced;
   const std::string temporary = path_ + std::string(kTemporarySuffix);

@@ -110,6 +110,7 @@ class AtomicFile {
 
   [[nodiscard]] Result<void> Write(ByteSpan bytes);                     // at the end
   [[nodiscard]] Result<void> WriteAt(uint64_t offset, ByteSpan bytes);  // over what is there already
+  [[nodiscard]] Result<void> Truncate(uint64_t size);                   // drops what was written from there on
   [[nodiscard]] uint64_t size() const { return size_; }
   // For reading back what was written; stays valid until Commit.
   [[nodiscard]] int fd() const { return fd_.get(); }

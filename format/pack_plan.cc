@@ -18,7 +18,6 @@ constexpr size_t kMaxHeaderText = 4095;
 constexpr size_t kLargestPart = 16 << 10;
 constexpr size_t kWindowBytes = 256 << 10;
 
-constexpr uint64_t kMaxLabels = uint64_t{1} << 20;       // FORMAT.md, limits of PCR_index.pb
 constexpr uint64_t kMaxLabelBytes = uint64_t{64} << 20;  // leaves room for the rows in its 256 MiB
 
 void AppendText(ByteWriter& out, std::string_view text) {

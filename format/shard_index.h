@@ -10,12 +10,12 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "format/bytes.h"
 #include "format/entry.h"
 #include "format/error.h"
+#include "format/shard_names.h"
 
 namespace pcrfs {
 
@@ -25,8 +25,6 @@ inline constexpr uint64_t kMaxIndexBytes = uint64_t{256} << 20;
 inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 42;                // of a shard and of a source file
 inline constexpr uint64_t kPublishedEndLimit = (uint64_t{1} << 31) - 4096;  // metadata and groups stay below
 inline constexpr uint64_t kMaxMetadataBytes = uint64_t{1} << 20;            // section A
-inline constexpr size_t kMaxNameBytes = 255;
-inline constexpr size_t kMaxPathBytes = 4095;
 
 using ShardId = std::array<uint8_t, 16>;  // first 16 bytes of SHA-256 of the encoded index
 
@@ -56,9 +54,6 @@ struct ShardIndex {
 [[nodiscard]] Result<ShardIndex> DecodeShardIndex(ByteSpan bytes);
 
 [[nodiscard]] ShardId ComputeShardId(ByteSpan encoded_index);
-
-// 1..255 bytes, no '/', no NUL, not "." and not "..".
-[[nodiscard]] bool IsValidName(std::string_view name);
 
 // The full path of an entry, relative to the data set's root.
 [[nodiscard]] std::string EntryPath(const ShardIndex& index, const Entry& entry);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,10 +36,10 @@ struct LoneShard {
 // Labels by top-level folder: the label list of PCR_index.pb or of a plan, turned round.
 class LabelMap {
  public:
-  LabelMap() = default;
   explicit LabelMap(const std::vector<std::string>& labels);
-  // Of an image in that directory (relative path, "" = the root): -1 for the root and for a folder not in the list.
-  [[nodiscard]] int32_t Of(std::string_view directory) const;
+  // The label of the images in that directory (relative path, "" = the root): -1 in the root; nothing when its
+  // top-level folder is not in the list.
+  [[nodiscard]] std::optional<int32_t> Of(std::string_view directory) const;
 
  private:
   std::unordered_map<std::string, int32_t> positions_;

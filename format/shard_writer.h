@@ -4,7 +4,7 @@
 // opaque file in order, Finish (index, footer, then the id into the metadata; fsync, rename, fsync of the folder).
 // Until Finish has returned, nothing lies under the shard's name. Dropped without Finish, nothing is left.
 //
-// The same input gives the same bytes. Memory: the images while Create runs, then the index and two blocks of 128 KiB;
+// The same input gives the same bytes. Memory: the images while Create runs, then the index and a block of 128 KiB;
 // opaque files are streamed, whatever their size. One thread at a time per writer, any number of writers at once.
 // Errors: kLimit (published part of 2^31 - 4096 bytes or more, file beyond 2^42), kInvalidArgument (the caller broke a
 // rule of FORMAT.md: names, directories, fragments), kNoSpace, kPermission, kIo.

@@ -9,6 +9,7 @@ TEST(ChecksumTest, CrcIsThatOfGzip) {
   EXPECT_EQ(Crc32(AsBytes("123456789")), 0xCBF43926u);
   EXPECT_EQ(Crc32(AsBytes("6789"), Crc32(AsBytes("12345"))), 0xCBF43926u);
   EXPECT_EQ(Crc32({}), 0u);
+  EXPECT_EQ(CrcText(Crc32(AsBytes("123456789"))), "cbf43926");
 }
 
 TEST(ChecksumTest, OneCrcForEachBlock) {

@@ -205,6 +205,18 @@ TEST(AtomicFileTest, RefusesToPatchPastTheEnd) {
   }
 }
 
+TEST(AtomicFileTest, TakesBackWhatWasWritten) {
+  const TempDir dir;
+  auto file = AtomicFile::Create(dir / "out");
+  ASSERT_TRUE(file.has_value());
+  ASSERT_TRUE(file->Write(AsBytes("keep, drop")).has_value());
+  EXPECT_FALSE(file->Truncate(11).has_value());
+  ASSERT_TRUE(file->Truncate(5).has_value());
+  ASSERT_TRUE(file->Write(AsBytes("!")).has_value());
+  ASSERT_TRUE(file->Commit().has_value());
+  EXPECT_EQ(AsText(ReadFile(dir / "out")), "keep,!");
+}
+
 TEST(AtomicFileTest, SaysWhyItCannotWrite) {
   const TempDir dir;
   const auto missing = AtomicFile::Create(dir / "no/folder/out");
