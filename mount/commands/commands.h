@@ -1,0 +1,22 @@
+// The subcommands. Each returns the exit status, or an error whose sentence main() prints and whose status is 1.
+// One at a time, from the main thread of a process that has no other.
+#ifndef PCRFS_MOUNT_COMMANDS_COMMANDS_H_
+#define PCRFS_MOUNT_COMMANDS_COMMANDS_H_
+
+#include "format/error.h"
+#include "mount/options.h"
+
+namespace pcrfs {
+
+[[nodiscard]] Result<int> Run(const PackCommand& command);
+[[nodiscard]] Result<int> Run(const MountCommand& command);
+[[nodiscard]] Result<int> Run(const UmountCommand& command);
+[[nodiscard]] Result<int> Run(const InfoCommand& command);
+[[nodiscard]] Result<int> Run(const LsCommand& command);
+[[nodiscard]] Result<int> Run(const CatCommand& command);
+[[nodiscard]] Result<int> Run(const ExtractCommand& command);
+[[nodiscard]] Result<int> Run(const VerifyCommand& command);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_MOUNT_COMMANDS_COMMANDS_H_

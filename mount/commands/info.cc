@@ -1,0 +1,108 @@
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "mount/commands/commands.h"
+#include "mount/console.h"
+#include "mount/dataset_walk.h"
+
+namespace pcrfs {
+namespace {
+
+struct LevelTotals {
+  uint64_t bytes = 0;        // of all files
+  uint64_t image_bytes = 0;  // of images
+};
+
+struct Totals {
+  uint64_t images = 0, opaque_files = 0, directories = 0, shards = 0;
+  uint64_t stored_bytes = 0;  // shards and PCR_index.pb
+  std::vector<LevelTotals> levels;
+};
+
+Result<Totals> Count(const Dataset& dataset) {
+  Totals totals;
+  totals.levels.resize(static_cast<size_t>(dataset.levels()));
+  std::unordered_set<std::string> directories;  // several shards may list one
+  const auto walked = ForEachShard(dataset, [&](const IndexedShard& shard) -> Result<bool> {
+    ++totals.shards;
+    totals.stored_bytes += shard.source->size();
+    directories.insert(shard.index.directories.begin(), shard.index.directories.end());
+    for (const Entry& entry : shard.index.entries) {
+      const bool image = entry.layout.kind == EntryKind::kImage;
+      ++(image ? totals.images : totals.opaque_files);
+      for (int k = 1; k <= dataset.levels(); ++k) {
+        const uint64_t size = SizeAtLevel(entry.layout, *Level::FromNumber(k), dataset.levels());
+        totals.levels[static_cast<size_t>(k - 1)].bytes += size;
+        if (image) totals.levels[static_cast<size_t>(k - 1)].image_bytes += size;
+      }
+    }
+    return true;
+  });
+  if (!walked) return tl::unexpected(walked.error());
+  totals.directories = directories.size();
+  const auto list =
+      FileSource::Open(dataset.path() + "/" + std::string(kDatasetIndexName), FileSource::Access::kSequential);
+  if (!list) return tl::unexpected(list.error());
+  totals.stored_bytes += (*list)->size();
+  return totals;
+}
+
+double PerImage(const Totals& totals, const LevelTotals& level) {
+  return totals.images == 0 ? 0 : static_cast<double>(level.image_bytes) / static_cast<double>(totals.images);
+}
+
+double Share(const Totals& totals, const LevelTotals& level) {
+  const uint64_t whole = totals.levels.back().bytes;
+  return whole == 0 ? 0 : static_cast<double>(level.bytes) / static_cast<double>(whole);
+}
+
+std::string AsJson(const Totals& totals) {
+  nlohmann::ordered_json json = {{"format_version", 1},
+                                 {"images", totals.images},
+                                 {"opaque_files", totals.opaque_files},
+                                 {"directories", totals.directories},
+                                 {"shards", totals.shards},
+                                 {"stored_bytes", totals.stored_bytes},
+                                 {"levels", nlohmann::ordered_json::array()}};
+  int number = 0;
+  for (const LevelTotals& level : totals.levels)
+    json["levels"].push_back({{"level", ++number},
+                              {"bytes", level.bytes},
+                              {"bytes_per_image", PerImage(totals, level)},
+                              {"share", Share(totals, level)}});
+  return json.dump(2) + "\n";
+}
+
+std::string AsTable(const Totals& totals) {
+  std::ostringstream text;
+  text << "images        " << totals.images << "\nopaque files  " << totals.opaque_files << "\ndirectories   "
+       << totals.directories << "\nshards        " << totals.shards << "\nstored        " << totals.stored_bytes
+       << " bytes (" << HumanBytes(static_cast<double>(totals.stored_bytes))
+       << ")\n\nlevel          bytes  bytes/image    share\n"
+       << std::fixed;
+  int number = 0;
+  for (const LevelTotals& level : totals.levels)
+    text << std::setw(5) << ++number << std::setw(15) << level.bytes << std::setw(13) << std::setprecision(0)
+         << PerImage(totals, level) << std::setw(7) << std::setprecision(1) << 100 * Share(totals, level) << " %\n";
+  return text.str();
+}
+
+}  // namespace
+
+Result<int> Run(const InfoCommand& command) {
+  const auto dataset = Dataset::Open(command.dataset);
+  if (!dataset) return tl::unexpected(dataset.error());
+  const auto totals = Count(*dataset);
+  if (!totals) return tl::unexpected(totals.error());
+  Output output;
+  if (auto written = output.Write(command.json ? AsJson(*totals) : AsTable(*totals)); !written)
+    return PassOn(std::move(written));
+  if (auto flushed = output.Flush(); !flushed) return PassOn(std::move(flushed));
+  return kExitDone;
+}
+
+}  // namespace pcrfs

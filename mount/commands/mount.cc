@@ -1,0 +1,148 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "cache/cache_folder.h"
+#include "cache/catalog_builder.h"
+#include "fs/file_system.h"
+#include "mount/commands/commands.h"
+#include "mount/console.h"
+#include "mount/daemon.h"
+#include "mount/logging.h"
+#include "mount/mount_point.h"
+#include "mount/session.h"
+
+namespace pcrfs {
+namespace {
+
+// Says how the start went, once; false: nobody waits for the mount any more.
+using Ready = std::function<bool(int status, const std::string& sentence)>;
+
+std::string Absolute(const std::string& path) {
+  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
+}
+
+// The daemon's working directory is "/", so paths are made absolute while they still mean what the user typed.
+Result<MountCommand> WithAbsolutePaths(MountCommand command) {
+  auto mount_point = ResolveMountPoint(command.mount_point);
+  if (!mount_point) return PassOn(std::move(mount_point));
+  command.mount_point = *std::move(mount_point);
+  command.cache_dir = Absolute(command.cache_dir);
+  command.log_file = Absolute(command.log_file);
+  return command;
+}
+
+// Shards are opened by their paths when they are first read; under the mount they would be out of reach.
+Result<void> CheckNotBeneath(const std::string& dataset, const std::string& mount_point) {
+  const std::string folder = mount_point == "/" ? "/" : mount_point + "/";
+  if ((dataset + "/").compare(0, folder.size(), folder) != 0) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "the mount point " + Quoted(mount_point) + " would hide the data set " + Quoted(dataset));
+}
+
+Result<std::unique_ptr<Catalog>> OpenCatalog(const Dataset& dataset, const std::string& cache_dir) {
+  const auto folder = CacheFolder(cache_dir);
+  if (!folder) return tl::unexpected(folder.error());
+  ProgressLine line;
+  return OpenOrBuildCatalog(dataset, *folder, [&](const CatalogProgress& progress) {
+    if (line.Due())
+      line.Show("reading indexes: shard " + std::to_string(progress.shards_done) + " of " +
+                std::to_string(progress.shards_total));
+  });
+}
+
+Result<std::unique_ptr<FileSystem>> OpenFileSystem(const MountCommand& command) {
+  auto dataset = Dataset::Open(command.dataset);
+  if (!dataset) return PassOn(std::move(dataset));
+  // What is checked fast is checked before what may take long.
+  if (auto apart = CheckNotBeneath(dataset->path(), command.mount_point); !apart) return PassOn(std::move(apart));
+  if (auto prepared = PrepareMountPoint(command.mount_point, command.nonempty); !prepared)
+    return PassOn(std::move(prepared));
+  auto catalog = OpenCatalog(*dataset, command.cache_dir);
+  if (!catalog) return PassOn(std::move(catalog));
+  const MountView view{command.level, command.uid.value_or(getuid()), command.gid.value_or(getgid()), command.umask};
+  const auto faults = std::make_shared<FaultLog>([](std::string_view line) { Log(LogLevel::kError, line); });
+  return FileSystem::Open(*std::move(dataset), *std::move(catalog), view,
+                          [faults](const Error& fault) { faults->Report(fault.message); });
+}
+
+std::string MountedSentence(const MountCommand& command, const FileSystem& files) {
+  const CatalogTotals& totals = files.catalog().totals();
+  return Quoted(command.dataset) + " is mounted on " + Quoted(command.mount_point) + ": " +
+         Counted(totals.images + totals.opaque_files, "file") + ", " +
+         (command.level ? "level " + std::to_string(command.level->number())
+                        : "levels 1 to " + std::to_string(totals.levels));
+}
+
+// From the data set to the mount and, when that is taken down again, back.
+Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
+  StopSignals signals;  // before any other thread starts
+  if (auto logging = StartLogging(command.log_file, command.log_level, command.foreground); !logging) return logging;
+  const auto files = OpenFileSystem(command);
+  if (!files) return tl::unexpected(files.error());
+  MountState state(**files);
+  const auto session = Session::Mount(
+      state, {command.mount_point, command.dataset, command.allow_other, command.noexec, command.max_threads});
+  if (!session) return tl::unexpected(session.error());
+  signals.Attach([&] { (*session)->Stop(); });
+
+  const std::string sentence = MountedSentence(command, **files);
+  Result<void> probed;
+  std::thread probe([&] {
+    probed = (*session)->Probe();
+    if (!probed || !ready(kExitDone, sentence)) (*session)->Stop();
+  });
+  auto served = (*session)->Serve();
+  (*session)->Unmount();
+  probe.join();
+  if (!probed) return probed;
+  Log(LogLevel::kInfo, Quoted(command.mount_point) + " is unmounted");
+  return served;
+}
+
+int ServeInForeground(const MountCommand& command) {
+  const auto served = ServeMount(command, [](int, const std::string& sentence) {
+    Log(LogLevel::kInfo, sentence);
+    return true;
+  });
+  if (!served) Complain(served.error().message);
+  StopLogging();
+  return served ? kExitDone : kExitFailed;
+}
+
+int ServeInBackground(const MountCommand& command, StartReport& report) {
+  bool reported = false;
+  const auto served = ServeMount(command, [&](int status, const std::string& sentence) {
+    Log(LogLevel::kInfo, sentence);
+    reported = true;
+    return report.Send(status, sentence);
+  });
+  if (!served) {
+    Log(LogLevel::kError, served.error().message);
+    if (!reported) (void)report.Send(kExitFailed, served.error().message);
+  }
+  StopLogging();
+  return served ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+
+Result<int> Run(const MountCommand& given) {
+  if (given.fake) return kExitDone;
+  const auto command = WithAbsolutePaths(given);
+  if (!command) return tl::unexpected(command.error());
+  if (command->foreground) return ServeInForeground(*command);
+  const auto outcome = RunInBackground([&](StartReport& report) { return ServeInBackground(*command, report); });
+  if (!outcome) return tl::unexpected(outcome.error());
+  if (outcome->status != kExitDone) return Fail(ErrorCode::kIo, outcome->sentence);
+  Output output;
+  if (auto written = output.Write("pcrfs: " + outcome->sentence + "\n"); !written) return PassOn(std::move(written));
+  if (auto flushed = output.Flush(); !flushed) return PassOn(std::move(flushed));
+  return kExitDone;
+}
+
+}  // namespace pcrfs

@@ -1,0 +1,127 @@
+#include "mount/daemon.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "mount/options.h"
+
+namespace pcrfs {
+namespace {
+
+std::string ReadAll(int fd) {
+  std::string text;
+  std::array<char, 4096> part;
+  while (true) {
+    const ssize_t size = read(fd, part.data(), part.size());
+    if (size > 0)
+      text.append(part.data(), static_cast<size_t>(size));
+    else if (size == 0 || errno != EINTR)
+      return text;
+  }
+}
+
+bool WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t size = write(fd, text.data(), text.size());
+    if (size > 0)
+      text.remove_prefix(static_cast<size_t>(size));
+    else if (errno != EINTR)
+      return false;
+  }
+  return true;
+}
+
+void LetGoOfTerminal() {
+  const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (null.valid()) dup2(null.get(), fd);
+  // A working directory would keep the file system it is on from being unmounted; "/" always exists.
+  if (chdir("/") != 0) std::abort();
+}
+
+// What the child said before it closed its end; it has reported unless it died.
+StartOutcome Outcome(pid_t child, const std::string& report) {
+  if (!report.empty()) return {static_cast<unsigned char>(report[0]), report.substr(1)};
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  std::string sentence = "the background process ended before the mount was up";
+  if (WIFSIGNALED(status)) sentence += " (signal " + std::to_string(WTERMSIG(status)) + ")";
+  return {kExitFailed, sentence};
+}
+
+}  // namespace
+
+bool StartReport::Send(int status, const std::string& sentence) {
+  LetGoOfTerminal();  // first: whoever reads the command's output waits until all copies of it are closed
+  const bool heard = WriteAll(pipe_.get(), std::string(1, static_cast<char>(status)) + sentence);
+  pipe_.reset();
+  return heard;
+}
+
+Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& body) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return SystemFail("cannot make a pipe", errno);
+  UniqueFd reader(ends[0]), writer(ends[1]);
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return SystemFail("cannot start a background process", errno);
+  if (child == 0) {
+    reader.reset();
+    setsid();
+    StartReport report(std::move(writer));
+    std::exit(body(report));
+  }
+  writer.reset();
+  return Outcome(child, ReadAll(reader.get()));
+}
+
+StopSignals::StopSignals() {
+  std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  thread_ = std::thread([this] { Wait(); });
+}
+
+StopSignals::~StopSignals() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  pthread_kill(thread_.native_handle(), SIGTERM);
+  thread_.join();
+}
+
+void StopSignals::Attach(std::function<void()> stop) {
+  const std::lock_guard lock(mutex_);
+  stop_ = std::move(stop);
+}
+
+void StopSignals::Wait() {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  while (true) {
+    int signal = 0;
+    sigwait(&stop, &signal);
+    const std::lock_guard lock(mutex_);
+    if (ended_) return;
+    if (stop_ == nullptr) _exit(128 + signal);
+    stop_();
+  }
+}
+
+}  // namespace pcrfs

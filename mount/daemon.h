@@ -1,0 +1,66 @@
+// Going into the background with an honest exit status, and being stopped by signals.
+//
+// RunInBackground forks; the child does the work and reports once, when it is up or has failed; only then the command
+// that the user typed ends, with the child's sentence and status. libfuse's own daemonise would say "done" before
+// anything was tried.
+//
+// Call RunInBackground while the process has one thread and nothing open that does not live through a fork (LMDB,
+// logging). Errors: what fork and pipe give.
+#ifndef PCRFS_MOUNT_DAEMON_H_
+#define PCRFS_MOUNT_DAEMON_H_
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "format/error.h"
+#include "format/file.h"
+
+namespace pcrfs {
+
+// The child's end of the pipe to the waiting command.
+class StartReport {
+ public:
+  explicit StartReport(UniqueFd pipe) : pipe_(std::move(pipe)) {}
+
+  // Says how the start went and lets go of terminal and working directory. False when nobody waits any more: the user
+  // has given up, and what was started should go. Call once.
+  [[nodiscard]] bool Send(int status, const std::string& sentence);
+
+ private:
+  UniqueFd pipe_;
+};
+
+struct StartOutcome {
+  int status = 0;
+  std::string sentence;
+};
+
+// In the parent: returns what the child reported, or that it died. In the child: runs `body` and never returns.
+[[nodiscard]] Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& body);
+
+// SIGTERM and SIGINT as a call of a function, from a thread of this object's own. SIGHUP and SIGPIPE are ignored.
+// Construct it before any other thread starts, since threads inherit the signal mask that it sets.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // `stop` is called at each such signal from now on; before, a signal ends the process.
+  void Attach(std::function<void()> stop);
+
+ private:
+  void Wait();
+
+  std::mutex mutex_;
+  std::function<void()> stop_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_MOUNT_DAEMON_H_

@@ -1,0 +1,62 @@
+// Walking a data set by its shards' indexes, without a catalog: what info, ls, cat and extract share.
+//
+// Each call reads the indexes it needs, shard by shard in row order, and keeps one in memory at a time. Paths are
+// relative to the data set's root, without scanK, "" being the root. One thread. Errors: those of Dataset and of the
+// read path, kNotFound with advice.
+#ifndef PCRFS_MOUNT_DATASET_WALK_H_
+#define PCRFS_MOUNT_DATASET_WALK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/dataset.h"
+#include "format/error.h"
+#include "format/file.h"
+#include "format/level.h"
+#include "format/shard_index.h"
+
+namespace pcrfs {
+
+struct IndexedShard {
+  std::unique_ptr<FileSource> source;
+  ShardIndex index;
+};
+
+// Shard after shard until `visit` returns false or an error, which is passed on.
+[[nodiscard]] Result<void> ForEachShard(const Dataset& dataset,
+                                        const std::function<Result<bool>(const IndexedShard&)>& visit);
+
+// The level asked for, which must be one of the data set's, or its highest.
+[[nodiscard]] Result<Level> ChooseLevel(const Dataset& dataset, std::optional<Level> level);
+
+// Without empty and "." parts; kInvalidArgument for "..".
+[[nodiscard]] Result<std::string> NormalPath(std::string_view path);
+
+struct FoundEntry {
+  std::unique_ptr<FileSource> shard;
+  Entry entry;
+};
+// `path` as the user gave it. kNotFound, kIsDirectory.
+[[nodiscard]] Result<FoundEntry> FindEntry(const Dataset& dataset, const std::string& path);
+
+struct ListedItem {
+  std::string name;
+  bool is_directory = false;
+  Attributes attributes;
+  uint64_t size = 0;  // at the level asked for; 0 for directories
+};
+// What is directly in the folder `path`, by name; a file gives itself.
+[[nodiscard]] Result<std::vector<ListedItem>> ListPath(const Dataset& dataset, const std::string& path, Level level);
+
+// The bytes of an entry as `level` shows it, from first to last, checked before `write` gets them.
+[[nodiscard]] Result<void> StreamEntry(const Dataset& dataset, const ByteSource& shard, const Entry& entry, Level level,
+                                       const std::function<Result<void>(ByteSpan)>& write);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_MOUNT_DATASET_WALK_H_

@@ -1,0 +1,64 @@
+// The FUSE callbacks: each unpacks one request, asks the FileSystem, answers through a Reply. Nothing is decided here
+// that is not about the kernel: how long it may keep what it is told, and what it need not ask.
+//
+// Everything shown never changes, so the kernel may keep entries, attributes, "no such file" and file contents for a
+// year; OPEN and OPENDIR are answered ENOSYS, after which the kernel does without them.
+//
+// MountState is what the callbacks share; it must outlive the session that was made with it (as its userdata). Thread
+// safety: callbacks run in many threads at once. Exceptions end here: std::bad_alloc is ENOMEM, anything else EIO.
+#ifndef PCRFS_MOUNT_FUSE_OPS_H_
+#define PCRFS_MOUNT_FUSE_OPS_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "fs/file_system.h"
+
+struct fuse_lowlevel_ops;
+
+namespace pcrfs {
+
+enum class RequestKind : uint8_t {
+  kLookup,
+  kGetAttr,
+  kReadLink,
+  kOpen,
+  kOpenDir,
+  kReadDir,
+  kReadDirPlus,
+  kRead,
+  kStatFs,
+  kIoctl,
+};
+inline constexpr size_t kRequestKinds = 10;
+
+// How many requests of each kind the kernel has sent.
+class RequestCounters {
+ public:
+  void Count(RequestKind kind) { counts_[static_cast<size_t>(kind)].fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t operator[](RequestKind kind) const {
+    return counts_[static_cast<size_t>(kind)].load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<uint64_t>, kRequestKinds> counts_{};
+};
+
+struct MountState {
+  explicit MountState(const FileSystem& file_system) : files(file_system) {}
+
+  const FileSystem& files;
+  RequestCounters requests;
+  // What the kernel said at INIT: that it goes on without OPEN and OPENDIR when they are answered ENOSYS.
+  std::atomic<bool> no_open{false}, no_opendir{false};
+  std::atomic<bool> initialised{false};  // INIT was answered, or serving has ended
+};
+
+// The userdata of the session must be a MountState*.
+[[nodiscard]] const fuse_lowlevel_ops& FuseOps();
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_MOUNT_FUSE_OPS_H_

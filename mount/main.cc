@@ -1,0 +1,45 @@
+// The program pcrfs: its command line in, its exit status out.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "mount/commands/commands.h"
+#include "mount/console.h"
+#include "mount/options.h"
+
+namespace {
+
+// A program started with one of them closed would open a shard or /dev/fuse under its number and write messages there.
+void KeepStandardDescriptors() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDONLY);  // so that writing to it is still an error
+}
+
+int Leave(const pcrfs::EarlyExit& exit) {
+  std::FILE* to = exit.status == pcrfs::kExitDone ? stdout : stderr;
+  const bool written = std::fputs(exit.text.c_str(), to) >= 0 && std::fflush(to) == 0;
+  return written || exit.status != pcrfs::kExitDone ? exit.status : pcrfs::kExitFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  KeepStandardDescriptors();
+  try {
+    const auto command = pcrfs::ParseCommandLine({argv, argv + argc});
+    if (!command) return Leave(command.error());
+    const auto status = std::visit([](const auto& chosen) { return pcrfs::Run(chosen); }, *command);
+    if (status) return *status;
+    pcrfs::Complain(status.error().message);
+  } catch (const std::bad_alloc&) {
+    pcrfs::Complain("out of memory");
+  } catch (const std::exception& error) {
+    pcrfs::Complain(error.what());
+  }
+  return pcrfs::kExitFailed;
+}

@@ -1,0 +1,177 @@
+#include "mount/mount_point.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "format/file.h"
+
+namespace pcrfs {
+namespace {
+
+std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// mountinfo writes blanks, line feeds and backslashes of paths as \ooo.
+std::string Unescape(std::string_view field) {
+  const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
+  std::string out;
+  for (size_t i = 0; i < field.size(); ++i) {
+    if (field[i] == '\\' && i + 3 < field.size() && is_octal(field[i + 1]) && is_octal(field[i + 2]) &&
+        is_octal(field[i + 3])) {
+      out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += field[i];
+    }
+  }
+  return out;
+}
+
+std::string ReadText(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// A server that is gone makes statfs fail so; stat may still be answered from the kernel's cache.
+bool IsDead(const std::string& path) {
+  struct statfs ignored {};
+  return statfs(path.c_str(), &ignored) != 0 && (errno == ENOTCONN || errno == ECONNABORTED);
+}
+
+Result<void> CheckFolder(const std::string& path, bool nonempty) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid() && errno == ENOTDIR)
+    return Fail(ErrorCode::kNotDirectory, "the mount point " + Quoted(path) + " is not a folder");
+  if (!fd.valid()) return SystemFail("cannot open the mount point " + Quoted(path), errno);
+  if (nonempty) return {};
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(fdopendir(dup(fd.get())), closedir);
+  if (folder == nullptr) return SystemFail("cannot list the mount point " + Quoted(path), errno);
+  while (const dirent* entry = readdir(folder.get()))
+    if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+      return Fail(ErrorCode::kExists, "the mount point " + Quoted(path) +
+                                          " is not empty; take an empty folder, or -o nonempty to hide what is there");
+  return {};
+}
+
+Result<void> CheckDevice() {
+  const UniqueFd fd(open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  // Users who may not open it have fusermount3 do so.
+  if (fd.valid() || errno == EACCES || errno == EPERM) return {};
+  return SystemFail(
+      "cannot open /dev/fuse (load the kernel module with 'modprobe fuse'; give a container the device, as with "
+      "--device /dev/fuse)",
+      errno);
+}
+
+Result<void> TakeDownByHelper(const std::string& path, bool lazy) {
+  std::string program = "fusermount3", unmount = "-u", quiet = "-q", when_unused = "-z", rest = "--", where = path;
+  std::vector<char*> words = {program.data(), unmount.data(), quiet.data()};
+  if (lazy) words.push_back(when_unused.data());
+  words.insert(words.end(), {rest.data(), where.data(), nullptr});
+  pid_t child = 0;
+  if (const int failed = posix_spawnp(&child, program.c_str(), nullptr, nullptr, words.data(), environ); failed != 0)
+    return SystemFail("cannot unmount " + Quoted(path) + " by fusermount3 (Debian package fuse3)", failed);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  // It tells no more than that it failed.
+  return Fail(ErrorCode::kBusy, "cannot unmount " + Quoted(path) +
+                                    ": it is in use, or mounted by another user; 'fuser -vm' says who uses it");
+}
+
+}  // namespace
+
+std::optional<MountedThere> FindMount(std::string_view mountinfo, std::string_view path) {
+  std::optional<MountedThere> found;
+  // 36 35 98:0 /root /mount/point options tags... - type source super-options
+  for (std::string_view line : SplitAt(mountinfo, '\n')) {
+    const auto fields = SplitAt(line, ' ');
+    const auto dash = std::find(fields.begin(), fields.end(), "-");
+    if (fields.size() < 6 || fields.end() - dash < 3 || Unescape(fields[4]) != path) continue;
+    found = MountedThere{std::string(fields[0]), Unescape(dash[2]), std::string(dash[1])};
+  }
+  return found;
+}
+
+std::optional<MountedThere> FindMount(const std::string& path) {
+  return FindMount(ReadText("/proc/self/mountinfo"), path);
+}
+
+bool IsPassedDescriptor(std::string_view path) {
+  constexpr std::string_view kFolder = "/dev/fd/";
+  return path.size() > kFolder.size() && path.substr(0, kFolder.size()) == kFolder &&
+         path.find_first_not_of("0123456789", kFolder.size()) == std::string_view::npos;
+}
+
+Result<std::string> ResolveMountPoint(const std::string& path) {
+  if (IsPassedDescriptor(path)) return path;
+  char resolved[PATH_MAX];
+  if (realpath(path.c_str(), resolved) != nullptr) return std::string(resolved);
+  if (errno == ENOENT)
+    return Fail(ErrorCode::kNotFound,
+                "there is no mount point " + Quoted(path) + "; make it with 'mkdir -p' and try again");
+  if (errno != ENOTCONN && errno != ECONNABORTED)
+    return SystemFail("cannot find the mount point " + Quoted(path), errno);
+  // The daemon of a mount there is dead: resolve all but the last part.
+  std::string trimmed = path;
+  while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
+  const size_t slash = trimmed.rfind('/');
+  const std::string parent = slash == std::string::npos ? "." : trimmed.substr(0, slash + 1);
+  if (realpath(parent.c_str(), resolved) == nullptr)
+    return SystemFail("cannot find the mount point " + Quoted(path), errno);
+  const std::string folder = resolved;
+  return (folder == "/" ? "" : folder) + "/" + trimmed.substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
+Result<void> PrepareMountPoint(const std::string& path, bool nonempty) {
+  if (IsPassedDescriptor(path)) return {};
+  if (const auto mounted = FindMount(path)) {
+    const bool ours = mounted->type == kMountType;
+    if (IsDead(path)) {
+      if (!ours)
+        return Fail(ErrorCode::kBusy, "the server of what is mounted on " + Quoted(path) +
+                                          " is gone; take that down with 'umount -l' and try again");
+      if (auto gone = TakeDown(path, true); !gone) return gone;
+    } else if (ours && !nonempty) {
+      return Fail(ErrorCode::kExists, Quoted(mounted->source) + " is already mounted on " + Quoted(path) +
+                                          "; take it down with 'pcrfs umount' first");
+    }
+  }
+  if (auto folder = CheckFolder(path, nonempty); !folder) return folder;
+  return CheckDevice();
+}
+
+Result<void> TakeDown(const std::string& path, bool lazy) {
+  if (umount2(path.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) return {};
+  if (errno == EPERM) return TakeDownByHelper(path, lazy);
+  if (errno == EBUSY)
+    return Fail(ErrorCode::kBusy, "cannot unmount " + Quoted(path) +
+                                      ": it is in use; 'fuser -vm' says by whom, and 'umount -l' hides it at once");
+  return SystemFail("cannot unmount " + Quoted(path), errno);
+}
+
+}  // namespace pcrfs

@@ -1,0 +1,150 @@
+#include "mount/session.h"
+
+#include <fuse_lowlevel.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "mount/logging.h"
+#include "mount/mount_point.h"
+
+namespace pcrfs {
+namespace {
+
+constexpr int kWakeUp = SIGUSR1;
+
+// libfuse explains a failed mount only in its log; the last line of this thread is kept for the error message.
+thread_local std::string last_line;
+
+void TakeFuseLog(fuse_log_level level, const char* format, va_list arguments) {
+  char line[512];
+  std::vsnprintf(line, sizeof line, format, arguments);
+  last_line = line;
+  while (!last_line.empty() && last_line.back() == '\n') last_line.pop_back();
+  const std::string_view prefix = "fuse: ";
+  if (last_line.compare(0, prefix.size(), prefix) == 0) last_line.erase(0, prefix.size());
+  Log(level <= FUSE_LOG_ERR ? LogLevel::kWarn : LogLevel::kDebug, "libfuse: " + last_line);
+}
+
+class Arguments {
+ public:
+  Arguments() { fuse_opt_add_arg(&arguments_, "pcrfs"); }
+  ~Arguments() {
+    fuse_opt_free_args(&arguments_);
+    std::free(options_);
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  // Commas and backslashes in it are escaped.
+  void AddOption(const std::string& option) { fuse_opt_add_opt_escaped(&options_, option.c_str()); }
+  fuse_args* Finish() {
+    fuse_opt_add_arg(&arguments_, "-o");
+    fuse_opt_add_arg(&arguments_, options_);
+    return &arguments_;
+  }
+
+ private:
+  fuse_args arguments_ = FUSE_ARGS_INIT(0, nullptr);
+  char* options_ = nullptr;
+};
+
+std::string MountFailure(const SessionOptions& options) {
+  std::string sentence = "cannot mount on " + Quoted(options.mount_point);
+  if (!last_line.empty()) sentence += ": " + last_line;
+  if (last_line.find("Operation not permitted") != std::string::npos)
+    sentence += " (a container needs the right to: --device /dev/fuse --cap-add SYS_ADMIN)";
+  return sentence;
+}
+
+}  // namespace
+
+Session::Session(MountState& state, SessionOptions options) : state_(state), options_(std::move(options)) {}
+
+Result<std::unique_ptr<Session>> Session::Mount(MountState& state, const SessionOptions& options) {
+  std::unique_ptr<Session> made(new Session(state, options));
+  fuse_set_log_func(TakeFuseLog);
+  Arguments arguments;
+  for (const char* option : {"ro", "nosuid", "nodev", "default_permissions", "subtype=pcrfs"})
+    arguments.AddOption(option);
+  arguments.AddOption("fsname=" + options.source);
+  if (options.allow_other) arguments.AddOption("allow_other");
+  if (options.noexec) arguments.AddOption("noexec");
+
+  last_line.clear();
+  made->session_ = fuse_session_new(arguments.Finish(), &FuseOps(), sizeof(fuse_lowlevel_ops), &state);
+  if (made->session_ == nullptr) return Fail(ErrorCode::kIo, MountFailure(options));
+  if (fuse_session_mount(made->session_, options.mount_point.c_str()) != 0)
+    return Fail(ErrorCode::kIo, MountFailure(options));
+  made->mounted_ = true;
+  return made;
+}
+
+Session::~Session() {
+  Unmount();
+  if (session_ != nullptr) fuse_session_destroy(session_);
+}
+
+Result<void> Session::Serve() {
+  struct sigaction wake {
+  }, before{};
+  wake.sa_handler = [](int) {};  // and no SA_RESTART: its arrival ends libfuse's wait
+  sigaction(kWakeUp, &wake, &before);
+  {
+    const std::lock_guard lock(mutex_);
+    serving_ = true;
+    serving_thread_ = pthread_self();
+  }
+  fuse_loop_config* config = fuse_loop_cfg_create();
+  int result = -ENOMEM;
+  if (config != nullptr) {
+    fuse_loop_cfg_set_max_threads(config, options_.max_threads);
+    result = fuse_session_loop_mt(session_, config);
+    fuse_loop_cfg_destroy(config);
+  }
+  state_.initialised = true;  // or never will be: whoever waits for it must go on
+  state_.initialised.notify_all();
+  const std::lock_guard lock(mutex_);
+  serving_ = false;
+  finished_.notify_all();
+  sigaction(kWakeUp, &before, nullptr);
+  if (result < 0) return SystemFail("serving " + Quoted(options_.mount_point) + " failed", -result);
+  return {};
+}
+
+void Session::Stop() {
+  fuse_session_exit(session_);
+  // libfuse looks at that flag and then waits on a semaphore; between the two a single signal would be lost.
+  std::unique_lock lock(mutex_);
+  while (serving_) {
+    pthread_kill(serving_thread_, kWakeUp);
+    finished_.wait_for(lock, std::chrono::milliseconds(20));
+  }
+}
+
+void Session::Unmount() {
+  if (std::exchange(mounted_, false)) fuse_session_unmount(session_);
+}
+
+Result<void> Session::Probe() const {
+  if (IsPassedDescriptor(options_.mount_point)) {  // where it is mounted only the giver knows
+    state_.initialised.wait(false);
+    return {};
+  }
+  struct stat seen {};
+  if (stat(options_.mount_point.c_str(), &seen) != 0)
+    return SystemFail("the new mount on " + Quoted(options_.mount_point) + " does not answer", errno);
+  const Ino root(seen.st_ino);
+  if (root != kMountRoot && root.node() != 1)
+    return Fail(ErrorCode::kIo, "something else was mounted over " + Quoted(options_.mount_point) + " meanwhile");
+  return {};
+}
+
+}  // namespace pcrfs

@@ -1,0 +1,65 @@
+// A mounted FUSE session: made, served by libfuse's threads, stopped, taken down again whatever happens.
+//
+// Ownership: a Session refers to the MountState (and through it to the FileSystem), which must outlive it. Its end
+// unmounts, lazily when the mount is in use. Threads: Serve blocks one thread, which must not block SIGUSR1 (it is
+// used to wake that thread up); Stop and Probe may be called from others meanwhile. Errors are sentences for the user.
+// Must not be carried over a fork.
+#ifndef PCRFS_MOUNT_SESSION_H_
+#define PCRFS_MOUNT_SESSION_H_
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "format/error.h"
+#include "mount/fuse_ops.h"
+
+struct fuse_session;
+
+namespace pcrfs {
+
+struct SessionOptions {
+  std::string mount_point;  // as ResolveMountPoint gives it
+  std::string source;       // shown by mount(8) and df(1)
+  bool allow_other = false;
+  bool noexec = false;
+  unsigned max_threads = 256;  // requests served at the same time
+};
+
+class Session {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Session>> Mount(MountState& state, const SessionOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Answers requests until the file system is unmounted, by anyone, or Stop is called.
+  [[nodiscard]] Result<void> Serve();
+  // Makes Serve return soon; returns when it has. Called before Serve, that will return at once.
+  void Stop();
+  // Takes the mount down, lazily when it is in use. After Serve.
+  void Unmount();
+  // Waits until the mount is seen to work, while another thread is in Serve: a stat of the mount point is answered by
+  // this session.
+  [[nodiscard]] Result<void> Probe() const;
+
+ private:
+  Session(MountState& state, SessionOptions options);
+
+  MountState& state_;
+  SessionOptions options_;
+  fuse_session* session_ = nullptr;
+  bool mounted_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  bool serving_ = false;
+  pthread_t serving_thread_{};
+};
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_MOUNT_SESSION_H_

@@ -1,0 +1,79 @@
+#include "mount/logging.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+
+namespace pcrfs {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+struct Collected {
+  std::vector<std::string> lines;
+  FaultLog log{[this](std::string_view line) { lines.emplace_back(line); }};
+};
+
+TEST(FaultLog, LetsABurstThroughThenCounts) {
+  Collected collected;
+  const FaultLog::Clock::time_point start{seconds(1000)};
+  for (int i = 0; i < 1000; ++i) collected.log.Report("fault " + std::to_string(i), start);
+  ASSERT_EQ(collected.lines.size(), size_t{FaultLog::kBurst});
+  EXPECT_EQ(collected.lines.back(), "fault 19");
+
+  collected.log.Report("later", start + seconds(1));
+  ASSERT_EQ(collected.lines.size(), size_t{FaultLog::kBurst + 2});
+  EXPECT_EQ(collected.lines[FaultLog::kBurst], "980 more errors were not logged one by one");
+  EXPECT_EQ(collected.lines.back(), "later");
+}
+
+TEST(FaultLog, ARareFaultIsAlwaysLogged) {
+  Collected collected;
+  FaultLog::Clock::time_point now{seconds(1000)};
+  for (int i = 0; i < 100; ++i) collected.log.Report("fault", now += seconds(1));
+  EXPECT_EQ(collected.lines.size(), 100u);
+}
+
+TEST(FaultLog, AQuietTimeGivesNoMoreThanOneBurst) {
+  Collected collected;
+  collected.log.Report("first", FaultLog::Clock::time_point{seconds(1000)});
+  for (int i = 0; i < 100; ++i) collected.log.Report("fault", FaultLog::Clock::time_point{seconds(1000000)});
+  EXPECT_EQ(collected.lines.size(), size_t{FaultLog::kBurst + 1});
+}
+
+TEST(StartLogging, WritesLinesOfTheLevelAskedForToTheFile) {
+  const testing::TempDir folder;
+  const std::string path = folder / "log";
+  ASSERT_TRUE(StartLogging(path, LogLevel::kWarn, false));
+  Log(LogLevel::kInfo, "too quiet {}");
+  Log(LogLevel::kError, "loud {} %s");  // not taken for a format
+  StopLogging();
+  const Bytes bytes = testing::ReadFile(path);
+  const std::string text(AsText(bytes));
+  EXPECT_THAT(text, EndsWith(" error loud {} %s\n"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("quiet")));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+TEST(StartLogging, AFileThatCannotBeMadeIsASentence) {
+  const auto started = StartLogging("/proc/nowhere/log", LogLevel::kInfo, false);
+  ASSERT_FALSE(started);
+  EXPECT_THAT(started.error().message, HasSubstr("cannot log to '/proc/nowhere/log'"));
+}
+
+TEST(Log, BeforeStartLoggingSaysNothing) {
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  Log(LogLevel::kError, "nobody listens");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace pcrfs
