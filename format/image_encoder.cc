@@ -8,6 +8,7 @@
 
 #include "format/error.h"
 #include "format/jpeg_parser.h"
+#include "format/jpeg_proof.h"
 #include "format/jpeg_transcoder.h"
 #include "format/scan_levels.h"
 
@@ -78,8 +79,10 @@ std::optional<Opaque> RefuseSize(const JpegStructure& structure) {
                                                std::to_string(kMaxImageCoefficients) + " are converted"};
   uint64_t work = 0;
   for (const JpegScan& scan : structure.scans) {
+    const uint64_t band = scan.header.Se - scan.header.Ss + uint64_t{1};
     work += kScanWork;
-    for (size_t i = 0; i < scan.header.component_count; ++i) work += blocks[scan.header.components[i]];
+    for (size_t i = 0; i < scan.header.component_count; ++i)
+      work += blocks[scan.header.components[i]] * (kBlockWork + band);
   }
   if (work > kMaxImageWork)
     return Opaque{OpaqueReason::kTooLarge, std::to_string(structure.scans.size()) + " scans over " +
@@ -152,32 +155,6 @@ std::array<uint32_t, kShardLevels> Cut(const JpegStructure& structure, bool ycbc
   return sizes;
 }
 
-std::vector<ByteSpan> CopiedSegments(const JpegStructure& structure, ByteSpan bytes) {
-  std::vector<ByteSpan> segments;
-  for (const JpegSegment& segment : structure.segments)
-    if (IsCopiedSegment(segment.marker)) segments.push_back(bytes.subspan(segment.offset, segment.size));
-  return segments;
-}
-
-// What differs between the source and its converted form; empty when all that the proof compares is the same.
-std::string Difference(ByteSpan source, const JpegStructure& structure, const ProgressiveJpeg& converted,
-                       const JpegStructure& new_structure, const JpegContent& new_content) {
-  const JpegFrame& old_frame = structure.frame;
-  const JpegFrame& new_frame = new_structure.frame;
-  if (new_frame.marker != jpeg_marker::kSof2) return "the process";
-  if (new_frame.precision != old_frame.precision || new_frame.width != old_frame.width ||
-      new_frame.height != old_frame.height)
-    return "the size";
-  if (new_frame.components != old_frame.components) return "component ids, sampling or table numbers";
-  if (!std::ranges::equal(CopiedSegments(structure, source), CopiedSegments(new_structure, converted.bytes),
-                          [](ByteSpan a, ByteSpan b) { return std::ranges::equal(a, b); }))
-    return "APPn or COM segments";
-  if (new_content.colour_space != converted.content.colour_space) return "the colour space";
-  if (new_content.components != converted.content.components) return "quantisation tables";
-  if (new_content != converted.content) return "coefficients";
-  return {};
-}
-
 // Fill before EOI, so that the tail begins where it did.
 std::optional<Opaque> AppendTail(ByteSpan source, size_t source_eoi, EncodedImage& image) {
   const ByteSpan tail = source.subspan(source_eoi + 2);
@@ -209,20 +186,15 @@ Encoded Keep(ByteSpan source, const JpegStructure& structure) {
 Encoded Convert(ByteSpan source, const JpegStructure& structure) {
   Result<ProgressiveJpeg> converted = ConvertToProgressive(source.first(structure.eoi + 2), structure);
   if (!converted) return Refuse(converted.error());
-  const Result<JpegStructure> new_structure = ParseJpeg(converted->bytes);
-  if (!new_structure) return Refuse(OpaqueReason::kProofFailed, "converted image: " + new_structure.error().message);
-  const Result<JpegContent> new_content = ReadJpegContent(converted->bytes);
-  if (!new_content) return Refuse(OpaqueReason::kProofFailed, "converted image: " + new_content.error().message);
-  if (const std::string what = Difference(source, structure, *converted, *new_structure, *new_content); !what.empty())
-    return Refuse(OpaqueReason::kProofFailed, "the converted image differs in " + what);
-
+  const Result<JpegStructure> new_structure = ProveConversion(source, structure, *converted);
+  if (!new_structure) return Refuse(OpaqueReason::kProofFailed, new_structure.error().message);
   if (new_structure->eoi > kMaxImageBytes)
     return Refuse(OpaqueReason::kTooLarge, std::to_string(new_structure->eoi) +
                                                " bytes when converted, an image has at most " +
                                                std::to_string(kMaxImageBytes));
 
   EncodedImage image;
-  image.fragment_sizes = Cut(*new_structure, new_content->ycbcr);
+  image.fragment_sizes = Cut(*new_structure, converted->content.ycbcr);
   image.bytes = std::move(converted->bytes);
   image.bytes.resize(new_structure->eoi);
   if (auto refusal = AppendTail(source, structure.eoi, image)) return tl::unexpected<Opaque>(*std::move(refusal));

@@ -24,6 +24,8 @@ int ComponentsOf(TestJpeg::Colour colour) {
   switch (colour) {
     case TestJpeg::Colour::kGray:
       return 1;
+    case TestJpeg::Colour::kTwo:
+      return 2;
     case TestJpeg::Colour::kYCbCr:
     case TestJpeg::Colour::kRgb:
       return 3;
@@ -62,12 +64,29 @@ Bytes Picture(unsigned width, unsigned height, int components, uint32_t seed) {
   return pixels;
 }
 
-void Configure(jpeg_compress_struct& out, const TestJpeg& spec) {
+J_COLOR_SPACE InputSpaceOf(int components) {
+  constexpr J_COLOR_SPACE kSpaces[] = {JCS_GRAYSCALE, JCS_UNKNOWN, JCS_RGB, JCS_CMYK};
+  return kSpaces[components - 1];
+}
+
+std::vector<jpeg_scan_info> ScriptOf(const TestJpeg& spec) {
+  std::vector<jpeg_scan_info> script;
+  for (const TestScan& scan : spec.script) {
+    jpeg_scan_info info{};
+    info.comps_in_scan = static_cast<int>(scan.components.size());
+    std::copy(scan.components.begin(), scan.components.end(), info.component_index);
+    info.Ss = scan.Ss, info.Se = scan.Se, info.Ah = scan.Ah, info.Al = scan.Al;
+    script.push_back(info);
+  }
+  return script;
+}
+
+void Configure(jpeg_compress_struct& out, const TestJpeg& spec, const std::vector<jpeg_scan_info>& script) {
   const int components = ComponentsOf(spec.colour);
   out.image_width = spec.width;
   out.image_height = spec.height;
   out.input_components = components;
-  out.in_color_space = components == 1 ? JCS_GRAYSCALE : components == 3 ? JCS_RGB : JCS_CMYK;
+  out.in_color_space = InputSpaceOf(components);
   jpeg_set_defaults(&out);
   if (spec.colour == TestJpeg::Colour::kRgb) jpeg_set_colorspace(&out, JCS_RGB);
   if (spec.colour == TestJpeg::Colour::kYcck) jpeg_set_colorspace(&out, JCS_YCCK);
@@ -79,17 +98,57 @@ void Configure(jpeg_compress_struct& out, const TestJpeg& spec) {
       out.comp_info[3] = out.comp_info[3], out.comp_info[3].h_samp_factor = spec.h_sampling,
       out.comp_info[3].v_samp_factor = spec.v_sampling;
   }
+  for (size_t i = 0; i < spec.sampling.size(); ++i) {
+    out.comp_info[i].h_samp_factor = spec.sampling[i].first;
+    out.comp_info[i].v_samp_factor = spec.sampling[i].second;
+  }
+  if (!spec.jfif) out.write_JFIF_header = FALSE;
+  if (!spec.adobe) out.write_Adobe_marker = FALSE;
+  out.raw_data_in = spec.sampling.empty() ? FALSE : TRUE;
   out.optimize_coding = spec.optimize ? TRUE : FALSE;
   out.arith_code = spec.arithmetic ? TRUE : FALSE;
   out.restart_interval = spec.restart_interval;
   if (spec.progressive) jpeg_simple_progression(&out);
+  if (!script.empty()) {
+    out.scan_info = script.data();
+    out.num_scans = static_cast<int>(script.size());
+  }
+}
+
+void WritePixels(jpeg_compress_struct& out, Bytes pixels) {
+  const size_t stride = size_t{out.image_width} * static_cast<size_t>(out.input_components);
+  while (out.next_scanline < out.image_height) {
+    JSAMPROW row = pixels.data() + out.next_scanline * stride;
+    jpeg_write_scanlines(&out, &row, 1);
+  }
+}
+
+// Each component as a picture of its own, at its own size and beyond, handed over without down-sampling.
+void WritePlanes(jpeg_compress_struct& out, uint32_t seed) {
+  struct Plane {
+    Bytes samples;
+    std::vector<JSAMPROW> rows;
+  };
+  const auto mcu_rows = static_cast<unsigned>(out.max_v_samp_factor) * DCTSIZE;
+  std::vector<Plane> planes(static_cast<size_t>(out.num_components));
+  for (size_t i = 0; i < planes.size(); ++i) {
+    const jpeg_component_info& info = out.comp_info[i];
+    const unsigned width = (info.width_in_blocks + 3) * DCTSIZE, height = (info.height_in_blocks + 3) * DCTSIZE;
+    planes[i].samples = Picture(width, height, 1, seed + static_cast<uint32_t>(i));
+    for (unsigned y = 0; y < height; ++y) planes[i].rows.push_back(planes[i].samples.data() + size_t{y} * width);
+  }
+  for (size_t row = 0; out.next_scanline < out.image_height; ++row) {
+    std::vector<JSAMPARRAY> data;
+    for (size_t i = 0; i < planes.size(); ++i)
+      data.push_back(planes[i].rows.data() + row * static_cast<size_t>(out.comp_info[i].v_samp_factor) * DCTSIZE);
+    jpeg_write_raw_data(&out, data.data(), mcu_rows);
+  }
 }
 
 }  // namespace
 
 Bytes MakeJpeg(const TestJpeg& spec) {
-  const int components = ComponentsOf(spec.colour);
-  Bytes pixels = Picture(spec.width, spec.height, components, spec.seed);
+  const std::vector<jpeg_scan_info> script = ScriptOf(spec);
   jpeg_compress_struct out;
   jpeg_error_mgr errors;
   out.err = jpeg_std_error(&errors);  // its error_exit prints and ends the program, which is right for a test
@@ -97,14 +156,14 @@ Bytes MakeJpeg(const TestJpeg& spec) {
   unsigned char* buffer = nullptr;
   unsigned long size = 0;
   jpeg_mem_dest(&out, &buffer, &size);
-  Configure(out, spec);
+  Configure(out, spec, script);
   jpeg_start_compress(&out, TRUE);
   for (const auto& [code, content] : spec.markers)
     jpeg_write_marker(&out, code, content.data(), static_cast<unsigned>(content.size()));
-  while (out.next_scanline < out.image_height) {
-    JSAMPROW row = pixels.data() + size_t{out.next_scanline} * spec.width * static_cast<size_t>(components);
-    jpeg_write_scanlines(&out, &row, 1);
-  }
+  if (spec.sampling.empty())
+    WritePixels(out, Picture(spec.width, spec.height, out.input_components, spec.seed));
+  else
+    WritePlanes(out, spec.seed);
   jpeg_finish_compress(&out);
   Bytes jpeg(buffer, buffer + size);
   jpeg_destroy_compress(&out);

@@ -10,18 +10,28 @@
 
 namespace pcrfs::testing {
 
+// A scan of a script; components count from 0.
+struct TestScan {
+  std::vector<int> components;
+  int Ss = 0, Se = 63, Ah = 0, Al = 0;
+};
+
 struct TestJpeg {
-  enum class Colour { kYCbCr, kGray, kRgb, kCmyk, kYcck };
+  enum class Colour { kYCbCr, kGray, kRgb, kCmyk, kYcck, kTwo };  // kTwo: two components, no colour space
 
   unsigned width = 160, height = 120;
   Colour colour = Colour::kYCbCr;
   int quality = 85;
   int h_sampling = 2, v_sampling = 2;  // of luma, against 1x1 chroma
-  bool progressive = false;            // libjpeg's default script
-  bool optimize = false;               // own Huffman tables instead of the standard ones
+  // (h, v) of each component, any factors at all. The planes are then made up one by one and make no sensible colours.
+  std::vector<std::pair<int, int>> sampling = {};
+  bool progressive = false;           // libjpeg's default script
+  std::vector<TestScan> script = {};  // other scans than the default ones
+  bool optimize = false;              // own Huffman tables instead of the standard ones
   bool arithmetic = false;
-  unsigned restart_interval = 0;  // in MCUs
-  uint32_t seed = 1;              // another seed, another picture
+  unsigned restart_interval = 0;   // in MCUs
+  bool jfif = true, adobe = true;  // false: without that segment where libjpeg would write it
+  uint32_t seed = 1;               // another seed, another picture
   // Marker code (APP0 + n or COM) and content, written after JFIF or Adobe, in this order.
   std::vector<std::pair<int, Bytes>> markers = {};
 };
