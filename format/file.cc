@@ -65,8 +65,12 @@ FileSource::FileSource(std::string path, UniqueFd fd, const struct stat& status)
     : path_(std::move(path)), fd_(std::move(fd)), status_(status), size_(static_cast<uint64_t>(status.st_size)) {}
 
 Result<std::unique_ptr<FileSource>> FileSource::Open(const std::string& path, Access access) {
+  return OpenAt(AT_FDCWD, path, access);
+}
+
+Result<std::unique_ptr<FileSource>> FileSource::OpenAt(int folder, const std::string& path, Access access) {
   // O_NONBLOCK so that a FIFO without a writer is opened, seen and refused instead of waited for.
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  UniqueFd fd(openat(folder, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid()) return SystemFail("opening " + Quoted(path), errno);
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return SystemFail("looking at " + Quoted(path), errno);

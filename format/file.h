@@ -64,6 +64,8 @@ class FileSource final : public ByteSource {
   };
   // Refuses all but regular files (kInvalidArgument; a FIFO is never waited for).
   [[nodiscard]] static Result<std::unique_ptr<FileSource>> Open(const std::string& path, Access access);
+  // The same with `path` relative to an open folder: the whole path may then be longer than the system's limit.
+  [[nodiscard]] static Result<std::unique_ptr<FileSource>> OpenAt(int folder, const std::string& path, Access access);
 
   [[nodiscard]] const std::string& name() const override { return path_; }
   [[nodiscard]] uint64_t size() const override { return size_; }

@@ -28,7 +28,7 @@ struct PackOptions {
   unsigned jobs = 0;                           // worker threads; 0 = one a processor
   uint32_t record_images = 256;                // items a shard, 1..65536
   uint64_t record_bytes = uint64_t{64} << 20;  // source bytes a shard
-  PackOrder order;
+  PackOrder order = {};
 };
 
 struct PackProgress {

@@ -19,11 +19,11 @@ constexpr size_t kIdBytes = std::tuple_size_v<ShardId>;
 // Field 1911, length-delimited, 16 bytes: what stands before the id, which ends section A.
 constexpr std::array<uint8_t, 3> kIdFraming = {0xBA, 0x77, 0x10};
 
-// Small reads at ascending offsets, served from large ones.
+// Small reads at ascending offsets, all before `end`, served from large ones.
 class ReadWindow {
  public:
-  ReadWindow(const ByteSource& source, const std::function<void(uint64_t)>& on_read)
-      : source_(source), on_read_(on_read), buffer_(kBytes) {}
+  ReadWindow(const ByteSource& source, uint64_t end, const std::function<void(uint64_t)>& on_read)
+      : source_(source), end_(end), on_read_(on_read), buffer_(kBytes) {}
 
   // At most 1 MiB; valid until the next call.
   [[nodiscard]] Result<ByteSpan> Get(uint64_t offset, uint64_t size) {
@@ -43,7 +43,7 @@ class ReadWindow {
     if (kept > 0) std::memmove(buffer_.data(), buffer_.data() + filled_ - kept, kept);
     start_ = offset;
     filled_ = kept;
-    const uint64_t most = std::min<uint64_t>(kBytes, std::max(size, source_.size() - std::min(offset, source_.size())));
+    const uint64_t most = std::min<uint64_t>(kBytes, std::max(size, end_ - std::min(offset, end_)));
     if (Fill(most)) return {};
     return Fill(size);  // around a bad spot, exactly what is asked for
   }
@@ -57,6 +57,7 @@ class ReadWindow {
   }
 
   const ByteSource& source_;
+  const uint64_t end_;
   const std::function<void(uint64_t)>& on_read_;
   Bytes buffer_;
   uint64_t start_ = 0;
@@ -67,7 +68,12 @@ class ContentChecker {
  public:
   ContentChecker(const ByteSource& shard, const ShardRow& row, const ShardIndex& index, const LabelMap& labels,
                  const std::function<void(const Error&)>& on_fault, const std::function<void(uint64_t)>& on_read)
-      : shard_(shard), row_(row), index_(index), labels_(labels), on_fault_(on_fault), window_(shard, on_read) {
+      : shard_(shard),
+        row_(row),
+        index_(index),
+        labels_(labels),
+        on_fault_(on_fault),
+        window_(shard, IndexOffset(index), on_read) {
     states_.resize(index.entries.size());
     for (size_t i = 0; i < index.image_count; ++i)
       if (index.entries[i].layout.kept) states_[i].sha.emplace();

@@ -1,14 +1,17 @@
 // Checking a data set against itself: every checksum, every index, group framing and labels, ids and footers, and the
 // rules that span shards (a path that two shards hold). The job behind `pcrfs verify`.
 //
-// Reads every byte of every shard once, from front to back. Faults do not stop it: each is reported with shard, entry,
-// offset, expected and found. The result is an error only where nothing could be checked (no PCR_index.pb).
+// Reads every byte of every shard once, from front to back, one shard a thread. Faults do not stop it: each is reported
+// with shard, entry, offset, expected and found. The result is an error only where nothing could be checked:
+// PCR_index.pb is missing (kNotFound), damaged (kDamaged) or of a later release (kUnsupported).
+// Memory: a shard's index and about 1 MiB for each thread, and 8 bytes for each file of the data set.
 #ifndef PCRFS_FORMAT_VERIFIER_H_
 #define PCRFS_FORMAT_VERIFIER_H_
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "format/dataset.h"
 #include "format/error.h"
@@ -20,13 +23,16 @@ struct VerifySummary {
   uint64_t entries = 0;
   uint64_t bytes = 0;  // read and checked
   uint64_t faults = 0;
+  // Shards that lie there without a row in PCR_index.pb, sorted. They are no part of the data set, so no fault.
+  std::vector<std::string> unlisted;
 };
 
 struct VerifyProgress {
   uint64_t bytes_done = 0, bytes_total = 0;
 };
 
-// `on_fault` gets one sentence a fault, `on_progress` is called now and then; both from one thread at a time.
+// `jobs` threads, 0 = one a processor. `on_fault` gets one sentence a fault, `on_progress` is called now and then; both
+// from one thread at a time.
 [[nodiscard]] Result<VerifySummary> Verify(const std::string& dataset, unsigned jobs,
                                            const std::function<void(const Error&)>& on_fault,
                                            const std::function<void(const VerifyProgress&)>& on_progress);

@@ -1,0 +1,84 @@
+#include "format/kept_shard.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "format/dataset_index.h"
+#include "format/file.h"
+#include "format/source_tree.h"
+
+namespace pcrfs {
+namespace {
+
+bool HasDirectoriesOf(const PlannedShard& planned, const ShardIndex& index) {
+  std::vector<const ShardDirectory*> sorted;
+  for (const ShardDirectory& directory : planned.directories) sorted.push_back(&directory);
+  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->path < b->path; });
+  if (index.directories.size() != sorted.size() || index.directory_attributes.size() != sorted.size() + 1) return false;
+  if (index.directory_attributes[0] != planned.root) return false;
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (index.directories[i] != sorted[i]->path || index.directory_attributes[i + 1] != sorted[i]->attributes)
+      return false;
+  return true;
+}
+
+// Whether the file is still as it was packed, or gone: then the shard holds the last there is of it.
+bool IsCurrent(const Entry& entry, const std::string& path, int source) {
+  struct stat status;
+  if (fstatat(source, path.c_str(), &status, 0) != 0) return true;
+  return S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) == entry.source_size &&
+         AttributesOf(status) == entry.attributes;
+}
+
+bool HasFilesOf(const PlannedShard& planned, const ShardIndex& index, int source) {
+  std::unordered_map<std::string, const Entry*> entries;
+  for (const Entry& entry : index.entries) entries.emplace(EntryPath(index, entry), &entry);
+  size_t files = 0;
+  for (const SourceRecord& item : planned.items) {
+    if (item.kind != SourceKind::kFile) continue;
+    const auto found = entries.find(item.path);
+    if (found == entries.end() || !IsCurrent(*found->second, item.path, source)) return false;
+    ++files;
+  }
+  return files == index.entries.size();
+}
+
+}  // namespace
+
+std::optional<LoneShard> FindKeptShard(const std::string& dataset, const PlannedShard& planned, const LabelMap& labels,
+                                       int source) {
+  for (const bool has_images : {true, false}) {
+    const std::string name = ShardFileName(planned.number, has_images);
+    auto file = FileSource::Open(dataset + '/' + name, FileSource::Access::kSequential);
+    if (!file) continue;
+    auto shard = ReadLoneShard(**file, name);
+    if (!shard) continue;
+    if (!HasDirectoriesOf(planned, shard->index) || !HasFilesOf(planned, shard->index, source)) continue;
+    bool whole = true;
+    CheckShardContent(
+        **file, shard->row, shard->index, labels, [&](const Error&) { whole = false; }, [](uint64_t) {});
+    if (!whole) continue;
+    return std::move(*shard);
+  }
+  return std::nullopt;
+}
+
+Result<void> RemoveShard(const std::string& dataset, uint64_t number, std::string_view kept) {
+  for (const bool has_images : {true, false}) {
+    const std::string name = ShardFileName(number, has_images);
+    if (name == kept) continue;
+    const std::string path = dataset + '/' + name;
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) return SystemFail("removing " + Quoted(path), errno);
+  }
+  return {};
+}
+
+}  // namespace pcrfs

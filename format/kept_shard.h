@@ -1,0 +1,29 @@
+// Shards that an earlier, killed pack left whole: found again, checked byte by byte, and kept.
+//
+// Thread-safe functions; results own their memory.
+#ifndef PCRFS_FORMAT_KEPT_SHARD_H_
+#define PCRFS_FORMAT_KEPT_SHARD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "format/error.h"
+#include "format/shard_partition.h"
+#include "format/shard_reader.h"
+
+namespace pcrfs {
+
+// The shard with the number of `planned` in `dataset`, when it may stay: every checksum holds, it has exactly the
+// plan's paths and folders, and no file of it that is still in the open folder `source` has another size or mtime
+// now. Nothing when it must be written anew.
+[[nodiscard]] std::optional<LoneShard> FindKeptShard(const std::string& dataset, const PlannedShard& planned,
+                                                     const LabelMap& labels, int source);
+
+// Removes what lies under the shard's two possible names, apart from `kept`.
+[[nodiscard]] Result<void> RemoveShard(const std::string& dataset, uint64_t number, std::string_view kept = {});
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_KEPT_SHARD_H_

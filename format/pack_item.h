@@ -1,0 +1,38 @@
+// One file on its way into a shard: read, encoded and hashed, or to be kept whole, or skipped.
+//
+// Thread-safe functions; results own their memory.
+#ifndef PCRFS_FORMAT_PACK_ITEM_H_
+#define PCRFS_FORMAT_PACK_ITEM_H_
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "format/bytes.h"
+#include "format/error.h"
+#include "format/image_encoder.h"
+#include "format/shard_reader.h"
+#include "format/shard_writer.h"
+#include "format/source_tree.h"
+
+namespace pcrfs {
+
+struct OpaqueItem {
+  FileFacts file;
+  std::optional<Bytes> content;  // nothing: to be read again and streamed when the shard is written
+  uint64_t source_size = 0;
+  Opaque why;
+};
+
+// Nothing for an empty folder, which is only a directory of the shard, and for what was skipped: an Error says why.
+using PackItem = std::variant<std::monostate, Error, ImageItem, OpaqueItem>;
+
+// Reads the file of `record` below the open folder `source` and makes of it what the shard will store.
+[[nodiscard]] PackItem MakePackItem(int source, const SourceRecord& record, const LabelMap& labels);
+
+// How often a file that changes while it is read is read anew before it is skipped.
+inline constexpr int kReadAttempts = 3;
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_PACK_ITEM_H_

@@ -1,0 +1,296 @@
+#include "format/pack_pipeline.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "format/checksum.h"
+#include "format/kept_shard.h"
+#include "format/pack_item.h"
+#include "format/shard_writer.h"
+#include "format/source_file.h"
+#include "format/worker_threads.h"
+
+namespace pcrfs {
+namespace {
+
+struct ShardUnderWay {
+  PlannedShard plan;
+  std::vector<PackItem> items;  // as many as the plan has
+  size_t unfinished = 0;        // files among them that are not made yet
+  uint64_t weight = 0;          // source bytes that may be held in memory
+};
+
+uint64_t WeightOf(const PlannedShard& shard) {
+  uint64_t weight = 0;
+  for (const SourceRecord& item : shard.items)
+    if (item.size < kMaxImageSourceBytes) weight += item.size;
+  return weight;
+}
+
+// Bytes that an image adds to the published part of its shard, rounded up: its fragments with their framing, its label.
+uint64_t PublishedBytes(const ImageItem& item) { return item.image.bytes.size() + (kShardLevels + 1) * 11; }
+
+PackSummary CountsOf(const LoneShard& shard) {
+  PackSummary counts;
+  for (const Entry& entry : shard.index.entries) {
+    const bool image = entry.layout.kind == EntryKind::kImage;
+    ++(!image ? counts.opaque_files : entry.layout.kept ? counts.images_kept : counts.images);
+    counts.source_bytes += entry.source_size;
+  }
+  counts.stored_bytes = shard.row.file_size;
+  return counts;
+}
+
+// Turns a shard's items into the shard. Nothing of it is left under its name when that fails.
+class ShardAssembly {
+ public:
+  ShardAssembly(const PackJob& job, PackReport& report, ShardUnderWay& shard)
+      : job_(job), report_(report), shard_(shard) {}
+
+  Result<ShardRow> Write() {
+    auto writer = ShardWriter::Create({job_.dataset, shard_.plan.number, shard_.plan.root, shard_.plan.directories},
+                                      TakeImages());
+    if (!writer) return PassOn(std::move(writer));
+    for (size_t i = 0; i < shard_.items.size(); ++i) {
+      auto* opaque = std::get_if<OpaqueItem>(&shard_.items[i]);
+      if (opaque == nullptr) continue;
+      if (auto added = Add(*writer, shard_.plan.items[i].path, *opaque); !added) return PassOn(std::move(added));
+    }
+    auto row = writer->Finish();
+    if (!row) return row;
+    counts_.stored_bytes = row->file_size;
+    report_.AddShard(counts_);
+    return row;
+  }
+
+ private:
+  std::vector<ImageItem> TakeImages() {
+    std::vector<ImageItem> images;
+    uint64_t published = kMaxMetadataBytes;
+    for (size_t i = 0; i < shard_.items.size(); ++i) {
+      auto* image = std::get_if<ImageItem>(&shard_.items[i]);
+      if (image == nullptr) continue;
+      if (published + PublishedBytes(*image) >= kPublishedEndLimit) {
+        shard_.items[i] = OpaqueItem{image->file,
+                                     std::nullopt,
+                                     image->source_size,
+                                     {OpaqueReason::kTooLarge, "its shard's scan groups would pass 2 GiB"}};
+        continue;
+      }
+      published += PublishedBytes(*image);
+      ++(image->image.kept ? counts_.images_kept : counts_.images);
+      counts_.source_bytes += image->source_size;
+      images.push_back(std::move(*image));
+    }
+    return images;
+  }
+
+  Result<void> Add(ShardWriter& writer, const std::string& path, OpaqueItem& opaque) {
+    std::optional<Error> fault;
+    for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
+      auto content = Content(path, opaque);
+      if (!content) {
+        fault = content.error();
+        break;
+      }
+      const uint64_t size = (*content)->size();
+      auto added = writer.AddOpaque(opaque.file, **content);
+      if (!added) return PassOn(std::move(added));
+      fault = std::move(*added);
+      if (!fault) {
+        ++counts_.opaque_files;
+        counts_.source_bytes += size;
+        report_.Opaque(path, opaque.why);
+        return {};
+      }
+      if (fault->code != ErrorCode::kStale) break;
+    }
+    report_.Skipped(path, fault->message);
+    return {};
+  }
+
+  // From memory, or opened again, with the attributes that it has now.
+  Result<std::unique_ptr<ByteSource>> Content(const std::string& path, OpaqueItem& opaque) const {
+    if (opaque.content) return std::make_unique<MemorySource>(path, std::move(*std::exchange(opaque.content, {})));
+    auto file = SourceFile::Open(job_.source, path);
+    if (!file) return PassOn(std::move(file));
+    opaque.file.attributes = (*file)->attributes();
+    return std::move(*file);
+  }
+
+  const PackJob& job_;
+  PackReport& report_;
+  ShardUnderWay& shard_;
+  PackSummary counts_;
+};
+
+class PackPipeline {
+ public:
+  PackPipeline(const PackJob& job, PackReport& report)
+      : job_(job), report_(report), labels_(job.plan->summary().labels), planned_(job.plan->Records(), job.limits) {}
+
+  Result<std::vector<ShardRow>> Run() {
+    RunOnThreads(job_.jobs, [this] { Work(); });
+    if (failure_) return tl::unexpected<Error>(std::move(*failure_));
+    return std::move(rows_);
+  }
+
+ private:
+  using ShardPtr = std::shared_ptr<ShardUnderWay>;
+  struct Task {
+    enum class Kind { kCheck, kMakeItem, kWrite } kind;
+    ShardPtr shard;
+    size_t item = 0;
+  };
+
+  void Work() {
+    try {
+      while (auto task = NextTask())
+        if (auto done = Do(*task); !done) Stop(std::move(done.error()));
+    } catch (...) {
+      Stop({});
+      throw;
+    }
+  }
+
+  // Waits for something to do; nothing when all is done or has failed.
+  std::optional<Task> NextTask() {
+    std::unique_lock lock(mutex_);
+    while (!failure_) {
+      if (!tasks_.empty()) {
+        Task task = std::move(tasks_.front());
+        tasks_.pop_front();
+        return task;
+      }
+      if (auto admitted = AdmitShard(); !admitted)
+        failure_ = std::move(admitted.error());
+      else if (!*admitted && at_end_ && under_way_ == 0)
+        break;
+      else if (!*admitted)
+        changed_.wait(lock);
+    }
+    changed_.notify_all();
+    return std::nullopt;
+  }
+
+  // Begins the plan's next shard if there is one and room for it.
+  Result<bool> AdmitShard() {
+    if (!next_ && !at_end_) {
+      auto planned = planned_.Next();
+      if (!planned) return PassOn(std::move(planned));
+      at_end_ = !*planned;
+      if (at_end_) return false;
+      next_ = std::make_shared<ShardUnderWay>();
+      next_->weight = WeightOf(**planned);
+      next_->plan = std::move(**planned);
+    }
+    if (!next_ || (under_way_ > 0 && weight_ + next_->weight > kInFlightBytes)) return false;
+    ++under_way_;
+    weight_ += next_->weight;
+    rows_.emplace_back();
+    if (job_.continued)
+      tasks_.push_back({Task::Kind::kCheck, std::move(next_)});
+    else
+      QueueItems(std::move(next_));
+    next_ = nullptr;
+    return true;
+  }
+
+  void QueueItems(ShardPtr shard) {
+    shard->items.resize(shard->plan.items.size());
+    for (size_t i = 0; i < shard->items.size(); ++i) {
+      if (shard->plan.items[i].kind != SourceKind::kFile) continue;
+      ++shard->unfinished;
+      tasks_.push_back({Task::Kind::kMakeItem, shard, i});
+    }
+    if (shard->unfinished == 0) tasks_.push_back({Task::Kind::kWrite, std::move(shard)});
+    changed_.notify_all();
+  }
+
+  Result<void> Do(Task& task) {
+    switch (task.kind) {
+      case Task::Kind::kCheck:
+        return Check(std::move(task.shard));
+      case Task::Kind::kMakeItem:
+        return MakeItem(std::move(task.shard), task.item);
+      case Task::Kind::kWrite:
+        return Write(std::move(task.shard));
+    }
+    return {};
+  }
+
+  Result<void> Check(ShardPtr shard) {
+    if (auto kept = FindKeptShard(job_.dataset, shard->plan, labels_, job_.source)) {
+      if (auto removed = RemoveShard(job_.dataset, shard->plan.number, kept->row.name); !removed) return removed;
+      report_.AddShard(CountsOf(*kept));
+      report_.Done(kept->index.entries.size(), shard->plan.bytes);
+      Finish(*shard, std::move(kept->row));
+      return {};
+    }
+    if (auto removed = RemoveShard(job_.dataset, shard->plan.number); !removed) return removed;
+    const std::lock_guard lock(mutex_);
+    QueueItems(std::move(shard));
+    return {};
+  }
+
+  Result<void> MakeItem(ShardPtr shard, size_t i) {
+    const SourceRecord& record = shard->plan.items[i];
+    shard->items[i] = MakePackItem(job_.source, record, labels_);
+    if (const auto* error = std::get_if<Error>(&shard->items[i])) report_.Skipped(record.path, error->message);
+    report_.Done(1, record.size);
+    {
+      const std::lock_guard lock(mutex_);
+      if (--shard->unfinished > 0) return {};
+    }
+    return Write(std::move(shard));
+  }
+
+  Result<void> Write(ShardPtr shard) {
+    auto row = ShardAssembly(job_, report_, *shard).Write();
+    if (!row) return PassOn(std::move(row));
+    Finish(*shard, std::move(*row));
+    return {};
+  }
+
+  void Finish(const ShardUnderWay& shard, ShardRow row) {
+    const std::lock_guard lock(mutex_);
+    rows_[shard.plan.number] = std::move(row);
+    --under_way_;
+    weight_ -= shard.weight;
+    changed_.notify_all();
+  }
+
+  void Stop(Error error) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(error);
+    changed_.notify_all();
+  }
+
+  const PackJob& job_;
+  PackReport& report_;
+  const LabelMap labels_;
+
+  std::mutex mutex_;  // guards all that follows
+  std::condition_variable changed_;
+  PlannedShards planned_;
+  ShardPtr next_;  // planned, not admitted yet
+  bool at_end_ = false;
+  std::deque<Task> tasks_;
+  uint64_t under_way_ = 0;  // shards
+  uint64_t weight_ = 0;     // of those
+  std::vector<ShardRow> rows_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace
+
+Result<std::vector<ShardRow>> PackShards(const PackJob& job, PackReport& report) {
+  return PackPipeline(job, report).Run();
+}
+
+}  // namespace pcrfs

@@ -1,0 +1,48 @@
+// The working part of a pack: from planned shards to shards in place, with many threads and bounded memory.
+//
+// One unit of work is one file (read, encode, hash) or one whole shard of an earlier, killed pack (check). Whoever
+// completes the last file of a shard writes the shard, while the others go on with the next ones. A shard is begun
+// only when the source bytes of those under way leave room for it, so memory is bounded by kInFlightBytes (or one item,
+// where that is larger) and what each thread needs to encode one image. No byte written depends on the number of
+// threads or their order.
+//
+// PackShards blocks until all is done or the first error, with its own threads ended. `PackJob` is borrowed meanwhile.
+// Errors: those of writing shards and reading the plan. Files that cannot be read go to the report.
+#ifndef PCRFS_FORMAT_PACK_PIPELINE_H_
+#define PCRFS_FORMAT_PACK_PIPELINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "format/dataset_index.h"
+#include "format/error.h"
+#include "format/pack_plan.h"
+#include "format/pack_report.h"
+#include "format/shard_partition.h"
+
+namespace pcrfs {
+
+// Source bytes of the shards that are under way at one time.
+inline constexpr uint64_t kInFlightBytes = uint64_t{512} << 20;
+// From here on a file is opaque unread: fixed, so that bytes depend on no machine. An image of the largest number of
+// coefficients that is converted is smaller; only bytes behind its end could make it pass.
+inline constexpr uint64_t kMaxImageSourceBytes = uint64_t{1} << 30;
+// From here on a file that does not start like a JPEG is streamed instead of being read into memory.
+inline constexpr uint64_t kStreamedBytes = uint64_t{16} << 20;
+
+struct PackJob {
+  int source = -1;      // SOURCE, an open folder
+  std::string dataset;  // folder
+  const PackPlan* plan = nullptr;
+  ShardLimits limits;
+  bool continued = false;  // shards of an earlier pack may lie there
+  unsigned jobs = 0;       // threads; 0 = one a processor
+};
+
+// The rows of all shards, in order.
+[[nodiscard]] Result<std::vector<ShardRow>> PackShards(const PackJob& job, PackReport& report);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_PACK_PIPELINE_H_

@@ -1,0 +1,64 @@
+// What a pack tells its observer, from all its threads, one call at a time; and the sums it returns in the end.
+//
+// Thread-safe. The observer must outlive the report.
+#ifndef PCRFS_FORMAT_PACK_REPORT_H_
+#define PCRFS_FORMAT_PACK_REPORT_H_
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "format/image_encoder.h"
+#include "format/packer.h"
+
+namespace pcrfs {
+
+class PackReport {
+ public:
+  explicit PackReport(PackObserver& observer) : observer_(observer) {}
+
+  void SetTotal(uint64_t files, uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    progress_.files_total = files;
+    progress_.bytes_total = bytes;
+    observer_.OnProgress(progress_);
+  }
+  // `bytes` as the plan lists them, whatever became of the files.
+  void Done(uint64_t files, uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    progress_.files_done += files;
+    progress_.bytes_done += bytes;
+    observer_.OnProgress(progress_);
+  }
+  void Skipped(const std::string& path, const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    ++summary_.skipped;
+    observer_.OnSkipped(path, reason);
+  }
+  void Opaque(const std::string& path, const pcrfs::Opaque& why) {
+    const std::lock_guard lock(mutex_);
+    observer_.OnOpaque(path, why);
+  }
+  // Adds the counts of a shard that is in place.
+  void AddShard(const PackSummary& counts) {
+    const std::lock_guard lock(mutex_);
+    ++summary_.shards;
+    summary_.images += counts.images;
+    summary_.images_kept += counts.images_kept;
+    summary_.opaque_files += counts.opaque_files;
+    summary_.source_bytes += counts.source_bytes;
+    summary_.stored_bytes += counts.stored_bytes;
+  }
+  // After the last thread is done.
+  [[nodiscard]] PackSummary& summary() { return summary_; }
+
+ private:
+  std::mutex mutex_;
+  PackObserver& observer_;
+  PackProgress progress_;
+  PackSummary summary_;
+};
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_PACK_REPORT_H_

@@ -1,0 +1,257 @@
+#include "format/packer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "format/dataset_index.h"
+#include "format/file.h"
+#include "format/pack_listing.h"
+#include "format/pack_lock.h"
+#include "format/pack_pipeline.h"
+#include "format/pack_plan.h"
+#include "format/pack_report.h"
+#include "format/shard_partition.h"
+
+namespace pcrfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxShards = uint64_t{1} << 20;  // FORMAT.md, limits of PCR_index.pb
+constexpr std::string_view kTemporarySuffix = ".tmp";
+
+Result<void> CheckOptions(const PackOptions& options) {
+  if (options.record_images < 1 || options.record_images > kMaxShardEntries)
+    return Fail(ErrorCode::kInvalidArgument,
+                "a shard holds 1 to 65,536 items, not " + std::to_string(options.record_images));
+  if (options.record_bytes < 1 || options.record_bytes > kMaxRecordBytes)
+    return Fail(ErrorCode::kInvalidArgument,
+                "a shard closes after 1 byte to 1 GiB of source, not " + std::to_string(options.record_bytes));
+  return {};
+}
+
+// The options that change bytes, as PCR_index.pb and the plan hold them (FORMAT.md, "Pack options").
+std::string OptionsText(const PackOptions& options) {
+  const std::string order = options.order.shuffle ? "shuffle:" + std::to_string(options.order.seed) : "path";
+  return "order=" + order + "\nrecord-bytes=" + std::to_string(options.record_bytes) +
+         "\nrecord-images=" + std::to_string(options.record_images) + "\n";
+}
+
+// Absolute and free of links; the last parts need not exist.
+Result<std::string> RealPath(const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error) return SystemFail("resolving " + Quoted(path), error.value());
+  std::string text = real.string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+bool IsWithin(const std::string& path, const std::string& folder) {
+  return path == folder || path.starts_with(folder == "/" ? folder : folder + '/');
+}
+
+Result<void> CheckApart(const std::string& source, const std::string& dataset) {
+  if (!IsWithin(source, dataset) && !IsWithin(dataset, source)) return {};
+  return Fail(ErrorCode::kInvalidArgument, "the source folder " + Quoted(source) + " and the data set " +
+                                               Quoted(dataset) + " must not contain one another");
+}
+
+Result<std::vector<std::string>> NamesIn(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error) return SystemFail("listing " + Quoted(folder), error.value());
+  return names;
+}
+
+bool IsOwnName(std::string_view name) {
+  return name == kDatasetIndexName || name == kPackPlanName || name == kPackLockName || ParseShardFileName(name);
+}
+
+bool IsTemporary(std::string_view name) {
+  return name.ends_with(kTemporarySuffix) && IsOwnName(name.substr(0, name.size() - kTemporarySuffix.size()));
+}
+
+// One pack, from the lock on.
+class Packer {
+ public:
+  Packer(std::string source, std::string dataset, const PackOptions& options, PackObserver& observer)
+      : source_(std::move(source)), dataset_(std::move(dataset)), options_(options), report_(observer) {}
+
+  Result<PackSummary> Run() {
+    auto lock = PackLock::Acquire(dataset_);
+    if (!lock) return PassOn(std::move(lock));
+    if (auto prepared = Prepare(); !prepared) return PassOn(std::move(prepared));
+    auto plan = MakePlan();
+    if (!plan) return PassOn(std::move(plan));
+    const UniqueFd source(open(source_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!source.valid()) return SystemFail("opening the source folder " + Quoted(source_), errno);
+    report_.SetTotal(plan->summary().files, plan->summary().bytes);
+    auto rows = PackShards({source.get(), dataset_, &*plan, limits(), continued_, options_.jobs}, report_);
+    if (!rows) return PassOn(std::move(rows));
+    if (auto published = Publish(plan->summary(), std::move(*rows)); !published) return PassOn(std::move(published));
+    return report_.summary();
+  }
+
+ private:
+  [[nodiscard]] std::string PathOf(std::string_view name) const { return dataset_ + '/' + std::string(name); }
+  [[nodiscard]] ShardLimits limits() const { return {.items = options_.record_images, .bytes = options_.record_bytes}; }
+
+  // Finds out whether this goes on with a pack that was killed, refuses a folder that holds something else, and removes
+  // what a killed writer left half done.
+  Result<void> Prepare() {
+    auto names = NamesIn(dataset_);
+    if (!names) return PassOn(std::move(names));
+    continued_ = std::find(names->begin(), names->end(), kPackPlanName) != names->end();
+    if (!continued_ && std::find(names->begin(), names->end(), kDatasetIndexName) != names->end())
+      return Fail(ErrorCode::kExists, Quoted(dataset_) + " already holds a data set");
+    for (const std::string& name : *names) {
+      if (IsTemporary(name)) {
+        if (unlink(PathOf(name).c_str()) != 0) return SystemFail("removing " + Quoted(PathOf(name)), errno);
+      } else if (!continued_ && name != kPackLockName) {
+        return Fail(ErrorCode::kExists, Quoted(dataset_) + " is not empty: it holds " + Quoted(name));
+      }
+    }
+    return {};
+  }
+
+  Result<PackPlan> MakePlan() {
+    if (!continued_)
+      if (auto written = WritePlan(); !written) return PassOn(std::move(written));
+    auto plan = PackPlan::Open(PathOf(kPackPlanName));
+    if (!plan)
+      return WithContext("the plan of the unfinished pack cannot be followed; empty the folder to pack anew",
+                         std::move(plan.error()));
+    if (continued_)
+      if (auto same = ComparePlan(*plan); !same) return PassOn(std::move(same));
+    if (auto checked = CheckShardCount(*plan); !checked) return PassOn(std::move(checked));
+    return plan;
+  }
+
+  [[nodiscard]] PlanHeader header() const { return {source_, OptionsText(options_)}; }
+
+  Result<void> WritePlan() {
+    auto writer = PackPlanWriter::Create(PathOf(kPackPlanName), header());
+    if (!writer) return PassOn(std::move(writer));
+    auto listed = List([&](const SourceRecord& record) { return writer->Add(record); });
+    if (!listed) return listed;
+    return writer->Commit();
+  }
+
+  Result<void> List(const RecordSink& sink) {
+    struct stat status;
+    if (stat(dataset_.c_str(), &status) != 0) return SystemFail("looking at " + Quoted(dataset_), errno);
+    auto folders = ListInPackOrder(
+        source_, {status.st_dev, status.st_ino}, options_.order,
+        [&](const std::string& path, const std::string& reason) { report_.Skipped(path, reason); }, sink);
+    if (!folders) return PassOn(std::move(folders));
+    report_.summary().directories = *folders;
+    return {};
+  }
+
+  // The plan stands: what it lists is packed, with the boundaries that it draws. What has come to SOURCE since is
+  // reported; what has gone will be missed when its shard is written, unless that was done already.
+  Result<void> ComparePlan(const PackPlan& plan) {
+    if (plan.header().source != source_)
+      return Fail(ErrorCode::kInvalidArgument, Quoted(dataset_) + " holds the unfinished pack of another source, " +
+                                                   Quoted(plan.header().source) +
+                                                   "; pack that one again or empty the folder");
+    if (plan.header().options != header().options)
+      return Fail(ErrorCode::kInvalidArgument,
+                  Quoted(dataset_) + " holds a pack begun with other options (" + OneLine(plan.header().options) +
+                      " instead of " + OneLine(header().options) + "); repeat it with those or empty the folder");
+    PackPlan::Cursor cursor = plan.Records();
+    std::optional<PackKey> planned;  // of the first item that is not before the one that was found
+    bool at_end = false;
+    return List([&](const SourceRecord& found) -> Result<void> {
+      if (!found.is_item()) return {};
+      const PackKey key(options_.order, found);
+      while (!at_end && (!planned || *planned < key)) {
+        auto next = cursor.Next();
+        if (!next) return PassOn(std::move(next));
+        at_end = !*next;
+        if (!at_end && (*next)->is_item()) planned.emplace(options_.order, **next);
+      }
+      if (!planned || *planned != key)
+        report_.Skipped(found.path, "it came to the source after this pack was begun, whose plan stands");
+      return {};
+    });
+  }
+
+  static std::string OneLine(std::string options) {
+    std::replace(options.begin(), options.end(), '\n', ' ');
+    if (!options.empty()) options.pop_back();
+    return options;
+  }
+
+  Result<void> CheckShardCount(const PackPlan& plan) const {
+    if (plan.summary().items <= kMaxShards) return {};
+    ShardPartition partition(limits());
+    PackPlan::Cursor cursor = plan.Records();
+    uint64_t shards = 0;
+    while (true) {
+      auto record = cursor.Next();
+      if (!record) return PassOn(std::move(record));
+      if (!*record) break;
+      if ((*record)->is_item()) shards += partition.Place(**record).starts_shard ? 1U : 0U;
+    }
+    if (shards <= kMaxShards) return {};
+    return Fail(ErrorCode::kLimit, "the source would make " + std::to_string(shards) +
+                                       " shards, and a data set holds 1,048,576; more items or bytes a shard help");
+  }
+
+  // PCR_index.pb makes a data set of the shards; the plan has then done its work.
+  Result<void> Publish(const PlanSummary& plan, std::vector<ShardRow> rows) {
+    auto bytes = EncodeDatasetIndex({std::move(rows), plan.labels, OptionsText(options_), plan.paths_hash, 0});
+    if (!bytes) return PassOn(std::move(bytes));
+    auto file = AtomicFile::Create(PathOf(kDatasetIndexName));
+    if (!file) return PassOn(std::move(file));
+    if (auto written = file->Write(*bytes); !written) return written;
+    if (auto committed = file->Commit(); !committed) return committed;
+    report_.summary().stored_bytes += bytes->size();
+    const std::string plan_path = PathOf(kPackPlanName);
+    if (unlink(plan_path.c_str()) != 0) return SystemFail("removing " + Quoted(plan_path), errno);
+    return SyncDirectory(dataset_);
+  }
+
+  const std::string source_;
+  const std::string dataset_;
+  const PackOptions& options_;
+  PackReport report_;
+  bool continued_ = false;
+};
+
+}  // namespace
+
+Result<PackSummary> Pack(const std::string& source, const std::string& dataset, const PackOptions& options,
+                         PackObserver& observer) {
+  if (auto checked = CheckOptions(options); !checked) return PassOn(std::move(checked));
+  auto real_source = RealPath(source);
+  if (!real_source) return PassOn(std::move(real_source));
+  struct stat status;
+  if (stat(real_source->c_str(), &status) != 0) return SystemFail("the source folder " + Quoted(source), errno);
+  if (!S_ISDIR(status.st_mode))
+    return Fail(ErrorCode::kNotDirectory, "the source " + Quoted(source) + " is not a folder");
+  auto real_dataset = RealPath(dataset);
+  if (!real_dataset) return PassOn(std::move(real_dataset));
+  if (auto apart = CheckApart(*real_source, *real_dataset); !apart) return PassOn(std::move(apart));
+  std::error_code error;
+  const bool created = fs::create_directories(*real_dataset, error);
+  if (error) return SystemFail("making the folder " + Quoted(dataset), error.value());
+  auto summary = Packer(*real_source, *real_dataset, options, observer).Run();
+  if (!summary && created) rmdir(real_dataset->c_str());  // stays when a plan or shards are in it
+  return summary;
+}
+
+}  // namespace pcrfs

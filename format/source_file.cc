@@ -1,0 +1,48 @@
+#include "format/source_file.h"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "format/source_tree.h"
+
+namespace pcrfs {
+
+Result<std::unique_ptr<SourceFile>> SourceFile::Open(int source, const std::string& path) {
+  auto file = FileSource::OpenAt(source, path, FileSource::Access::kSequential);
+  if (!file) return PassOn(std::move(file));
+  if ((*file)->size() > kMaxSourceBytes)
+    return Fail(ErrorCode::kLimit, Quoted(path) + " is larger than the format holds, 4 TiB");
+  return std::unique_ptr<SourceFile>(new SourceFile(std::move(*file)));
+}
+
+Result<void> SourceFile::ReadAt(uint64_t offset, MutableByteSpan out) const {
+  if (auto read = file_->ReadAt(offset, out); !read) return read;
+  if (offset + out.size() < size()) return {};
+  const struct stat& before = file_->status();
+  struct stat after;
+  if (fstat(file_->fd(), &after) != 0) return SystemFail("looking at " + Quoted(name()), errno);
+  const bool same = after.st_size == before.st_size && after.st_mtim.tv_sec == before.st_mtim.tv_sec &&
+                    after.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
+  if (same) return {};
+  return Fail(ErrorCode::kStale, Quoted(name()) + " was changed while it was read");
+}
+
+Attributes SourceFile::attributes() const { return AttributesOf(file_->status()); }
+
+Result<Bytes> SourceFile::ReadWhole() const {
+  Bytes bytes(static_cast<size_t>(size()));
+  if (auto read = ReadAt(0, bytes); !read) return PassOn(std::move(read));
+  return bytes;
+}
+
+Result<bool> SourceFile::StartsLikeJpeg() const {
+  std::array<uint8_t, 2> start{};
+  if (size() < start.size()) return false;
+  if (auto read = file_->ReadAt(0, start); !read) return PassOn(std::move(read));
+  return start[0] == 0xFF && start[1] == 0xD8;
+}
+
+}  // namespace pcrfs

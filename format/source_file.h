@@ -1,0 +1,43 @@
+// One file of SOURCE while it is packed: read whole, or not believed. A file whose size or mtime is another after
+// reading than before was being written meanwhile, and what was read may be a mixture.
+//
+// Owns its descriptor. The ByteSource is for one reader from front to back. Sizes are bytes. Errors: those of opening
+// and reading, kStale when the file changed, kLimit when it is larger than the format holds; messages name the path.
+#ifndef PCRFS_FORMAT_SOURCE_FILE_H_
+#define PCRFS_FORMAT_SOURCE_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "format/bytes.h"
+#include "format/entry.h"
+#include "format/error.h"
+#include "format/file.h"
+
+namespace pcrfs {
+
+class SourceFile final : public ByteSource {
+ public:
+  // `path` relative to the open folder SOURCE.
+  [[nodiscard]] static Result<std::unique_ptr<SourceFile>> Open(int source, const std::string& path);
+
+  [[nodiscard]] const std::string& name() const override { return file_->name(); }
+  [[nodiscard]] uint64_t size() const override { return file_->size(); }
+  // The read that reaches the end also looks whether the file is still the one that was opened.
+  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override;
+
+  [[nodiscard]] Attributes attributes() const;
+  [[nodiscard]] Result<Bytes> ReadWhole() const;
+  // Whether the first bytes are those of a JPEG.
+  [[nodiscard]] Result<bool> StartsLikeJpeg() const;
+
+ private:
+  explicit SourceFile(std::unique_ptr<FileSource> file) : file_(std::move(file)) {}
+
+  std::unique_ptr<FileSource> file_;
+};
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_SOURCE_FILE_H_
