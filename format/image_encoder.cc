@@ -1,8 +1,10 @@
 #include "format/image_encoder.h"
 
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -128,9 +130,9 @@ std::optional<Opaque> RefuseProgressiveScans(const JpegStructure& structure) {
     for (size_t k = 0; k < 64; ++k) {
       if (bits[i][k] == 0) continue;
       const std::string which = "coefficient " + std::to_string(k) + " of " + ComponentName(i);
-      return Opaque{OpaqueReason::kIncomplete, bits[i][k] == kNever
-                                                   ? "no scan codes " + which
-                                                   : which + " lacks its last " + std::to_string(bits[i][k]) + " bits"};
+      return Opaque{OpaqueReason::kIncomplete,
+                    bits[i][k] == kNever ? "no scan codes " + which
+                                         : "no scan refines " + which + " beyond Al = " + std::to_string(bits[i][k])};
     }
   return std::nullopt;
 }

@@ -4,7 +4,8 @@
 // first warning ends the reading: an image that libjpeg complains about is not one to convert.
 //
 // Thread-safe: each call has its own libjpeg objects. Results own their memory. Peak memory of a call: the image's
-// coefficients once (2 bytes each, with MCU padding), the file written, and less than 1 MiB.
+// coefficients once (2 bytes each, with MCU padding), the file written, and less than 1 MiB. That is as much as the
+// frame header claims: who calls with foreign bytes checks that header first.
 // Errors: kDamaged (libjpeg warned or gave up while reading; its words), kUnsupported (read, but libjpeg cannot write
 // it as progressive). Memory that runs out is std::bad_alloc, so that no result depends on the machine.
 #ifndef PCRFS_FORMAT_JPEG_TRANSCODER_H_

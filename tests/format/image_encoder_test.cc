@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "format/jpeg_transcoder.h"
@@ -483,11 +485,12 @@ INSTANTIATE_TEST_SUITE_P(
                    [] { return WithDoubledScan(MakeJpeg({.script = kOneScanEach}), 1); }},
         OpaqueCase{"ProgressiveScanTwice", OpaqueReason::kDamaged, "progression",
                    [] { return WithDoubledScan(MakeJpeg({.progressive = true}), 9); }},
-        OpaqueCase{"LacksLastLumaScan", OpaqueReason::kIncomplete, "component 1 lacks its last 1 bit",
+        OpaqueCase{"LacksLastLumaScan", OpaqueReason::kIncomplete,
+                   "no scan refines coefficient 1 of component 1 beyond Al = 1",
                    [] { return WithoutScan(MakeJpeg({.progressive = true}), 9); }},
-        OpaqueCase{"LacksLastCrScan", OpaqueReason::kIncomplete, "component 3 lacks its last 1 bit",
+        OpaqueCase{"LacksLastCrScan", OpaqueReason::kIncomplete, "no scan refines coefficient 1 of component 3",
                    [] { return WithoutScan(MakeJpeg({.progressive = true}), 7); }},
-        OpaqueCase{"LacksDcRefinement", OpaqueReason::kIncomplete, "coefficient 0",
+        OpaqueCase{"LacksDcRefinement", OpaqueReason::kIncomplete, "no scan refines coefficient 0",
                    [] { return WithoutScan(MakeJpeg({.progressive = true}), 6); }},
         OpaqueCase{
             "LacksBand", OpaqueReason::kIncomplete, "no scan codes coefficient 1 of component 2",
@@ -557,6 +560,23 @@ TEST(ImageEncoderTest, SameBytesEachTime) {
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->bytes, second->bytes);
   EXPECT_EQ(first->fragment_sizes, second->fragment_sizes);
+}
+
+TEST(ImageEncoderTest, ManyThreadsAtOnce) {
+  const Bytes sequential = MakeJpeg({}), progressive = MakeJpeg({.progressive = true});
+  const auto converted = EncodeImage(sequential), kept = EncodeImage(progressive);
+  ASSERT_TRUE(converted && kept);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 10; ++round) {
+        const auto one = EncodeImage(sequential), other = EncodeImage(progressive);
+        if (!one || !other || one->bytes != converted->bytes || other->bytes != kept->bytes) ++wrong;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

@@ -257,6 +257,20 @@ INSTANTIATE_TEST_SUITE_P(
                               ErrorCode::kUnsupported}),
     [](const auto& case_info) { return case_info.param.name; });
 
+// Anything worse than linear would take hours here.
+TEST(JpegParserTest, LongRunsAreWalkedOverOnce) {
+  constexpr size_t kRun = size_t{1} << 23;
+  Bytes stuffing(kRun, 0xFF), restarts(kRun, 0xFF);
+  for (size_t i = 1; i < kRun; i += 2) stuffing[i] = 0, restarts[i] = jpeg_marker::kRst0;
+  for (const Bytes& run : {Bytes(kRun, 0xFF), stuffing, restarts}) {
+    const Bytes jpeg = SmallestInserted(27, run);
+    const Result<JpegStructure> parsed = ParseJpeg(jpeg);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_EQ(parsed->eoi, 27 + kRun);
+  }
+  EXPECT_TRUE(ParseJpeg(SmallestInserted(2, Bytes(kRun, 0xFF))));
+}
+
 TEST(JpegParserTest, SegmentsAreBounded) {
   Bytes jpeg = Smallest();
   Bytes many;
