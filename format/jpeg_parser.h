@@ -6,9 +6,9 @@
 //
 // Pure function, thread-safe. The result owns its memory (at most about 64 bytes for each marker segment, and those
 // are bounded) and refers to the input by offsets in bytes from its start.
-// Errors: kInvalidArgument (no SOI), kDamaged (cut off, or against the syntax of T.81), kUnsupported (a process that
-// no part of pcrfs handles: lossless, hierarchical, arithmetic progressive differential, JPEG-LS, ...), kLimit (more
-// than kMaxJpegSegments).
+// Errors: kInvalidArgument (no SOI), kDamaged (cut off, or against the syntax of T.81; the message has the offset),
+// kUnsupported (a process that no part of pcrfs handles: lossless, hierarchical, JPEG-LS), kLimit (more than
+// kMaxJpegSegments).
 #ifndef PCRFS_FORMAT_JPEG_PARSER_H_
 #define PCRFS_FORMAT_JPEG_PARSER_H_
 
