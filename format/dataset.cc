@@ -6,12 +6,11 @@
 #include <cstdlib>
 #include <memory>
 
+#include "format/pack_plan.h"
 #include "format/shard_reader.h"
 
 namespace pcrfs {
 namespace {
-
-constexpr std::string_view kPlanName = "pack.plan";
 
 Result<std::string> AbsolutePath(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> resolved(realpath(path.c_str(), nullptr), &std::free);
@@ -23,7 +22,7 @@ Result<std::string> AbsolutePath(const std::string& path) {
 }
 
 tl::unexpected<Error> NoIndex(const std::string& folder) {
-  const std::string plan = folder + "/" + std::string(kPlanName);
+  const std::string plan = folder + "/" + std::string(kPackPlanName);
   if (struct stat ignored; stat(plan.c_str(), &ignored) == 0) {
     return Fail(
         ErrorCode::kNotFound,

@@ -1,4 +1,4 @@
-// PCR_index.pb: the list of a data set's shards (FORMAT.md, "Messages"; the published DatasetOffsetsIndex with our
+// PCR_index.pb: the list of a data set's shards (FORMAT.md; the published DatasetOffsetsIndex with our
 // fields behind it).
 //
 // A data set is what its index lists: a shard without a row is no part of it. Rows are in order of shard number.

@@ -25,11 +25,11 @@
 namespace pcrfs {
 
 // Limits of an image; what is beyond them is opaque. Fixed numbers, so that bytes depend on no machine.
-// Coefficients: 64 * blocks of all components, without MCU padding (format/FORMAT.md, rule 8). In memory 2 bytes each.
+// Coefficients: 64 * blocks of all components, without MCU padding (format/FORMAT.md, "Limits"). In memory 2 bytes each.
 inline constexpr uint64_t kMaxImageCoefficients = uint64_t{1} << 28;
 // The most that libjpeg reads.
 inline constexpr uint32_t kMaxImageSide = 65500;
-// From SOI up to EOI, so that an image always fits the published part of a shard (rule 6).
+// From SOI up to EOI, so that an image always fits the published part of a shard.
 inline constexpr uint64_t kMaxImageBytes = (uint64_t{1} << 31) - 65536;
 // Decoding a scan costs kScanWork for its tables and, for each block, kBlockWork and one for each coefficient of its
 // band: units of about a nanosecond. A bound on the sum over all scans keeps a small file of very many scans over a

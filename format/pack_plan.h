@@ -1,6 +1,6 @@
 // pack.plan: what a pack has decided before it writes its first shard, so that the same command can continue it after
 // a kill and end with the same bytes. A working file of pcrfs, beside the shards only while a pack is under way
-// (FORMAT.md, rule 10); not part of the frozen format, and read only by the version that wrote it.
+// (FORMAT.md, "Working files"); not part of the frozen format, and read only by the version that wrote it.
 //
 //   8 bytes 'PCRFSPLN', u32 version, source, options
 //   records: u8 kind (SourceKind), path as (bytes shared with the path before, rest), varint size (files only),

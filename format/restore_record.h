@@ -1,5 +1,5 @@
 // The restore record: what is needed, beside the progressive image, to write a converted source again byte for byte
-// (FORMAT.md, message Restore).
+// (FORMAT.md, "Restore record").
 //
 // Plain values; the functions are pure and thread-safe, results own their memory (at most about 4 MiB: a record has at
 // most 2^20 bytes and 65,536 segments). Numbers that refer to the image, such as a segment of fragment 1 or an offset,

@@ -1,4 +1,4 @@
-// Section E of a shard: its last 48 bytes, which say where the index lies (FORMAT.md, "Footer").
+// Section E of a shard: its last 48 bytes, which say where the index lies (FORMAT.md, "Section E").
 //
 // Plain values, pure functions, thread-safe. Offsets and lengths are bytes. Errors of decoding: kDamaged (no magic, a
 // wrong checksum, claims that contradict one another), kUnsupported (a footer version of a later release), kLimit.

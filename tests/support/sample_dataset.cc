@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "format/file.h"
+#include "tests/support/jpeg_surgery.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_jpeg.h"
 
@@ -15,35 +16,6 @@ namespace {
 [[noreturn]] void Die(const std::string& what) {
   std::fprintf(stderr, "test support: %s\n", what.c_str());
   std::abort();
-}
-
-bool IsMarker(ByteSpan jpeg, size_t at, uint8_t code) {
-  return at + 1 < jpeg.size() && jpeg[at] == 0xFF && jpeg[at + 1] == code;
-}
-
-// Where the entropy-coded data that starts at `at` ends: at the next marker that is neither a stuffed zero nor RSTn.
-size_t EndOfEntropyData(ByteSpan jpeg, size_t at) {
-  for (; at + 1 < jpeg.size(); ++at) {
-    const uint8_t next = jpeg[at + 1];
-    if (jpeg[at] == 0xFF && next != 0 && next != 0xFF && (next < 0xD0 || next > 0xD7)) return at;
-  }
-  Die("CutProgressive: no EOI");
-}
-
-// Offsets behind each scan's entropy-coded data, the last being that of EOI.
-std::vector<size_t> ScanEnds(ByteSpan jpeg) {
-  if (!IsMarker(jpeg, 0, 0xD8)) Die("CutProgressive: no SOI");
-  std::vector<size_t> ends;
-  size_t at = 2;
-  while (!IsMarker(jpeg, at, 0xD9)) {
-    if (at + 4 > jpeg.size() || jpeg[at] != 0xFF) Die("CutProgressive: no marker");
-    const bool is_scan = jpeg[at + 1] == 0xDA;
-    at += 2 + size_t{jpeg[at + 2]} * 256 + jpeg[at + 3];
-    if (!is_scan) continue;
-    at = EndOfEntropyData(jpeg, at);
-    ends.push_back(at);
-  }
-  return ends;
 }
 
 SampleFile FileOf(const ImageItem& item) {
@@ -64,19 +36,18 @@ SampleFile FileOf(const std::pair<FileFacts, Bytes>& opaque) {
 }  // namespace
 
 EncodedImage CutProgressive(ByteSpan jpeg) {
-  const std::vector<size_t> ends = ScanEnds(jpeg);
+  const JpegStructure structure = StructureOf(jpeg);
+  const auto& scans = structure.scans;
   static constexpr int kGrayLevels[] = {1, 2, 5, 6, 7, 10};
-  if (ends.size() != 10 && ends.size() != std::size(kGrayLevels)) Die("CutProgressive: not libjpeg's script");
+  if (scans.size() != 10 && scans.size() != std::size(kGrayLevels)) Die("CutProgressive: not libjpeg's script");
   EncodedImage image;
   image.kept = true;
-  size_t start = 0;
-  for (size_t scan = 0; scan < ends.size(); ++scan) {
-    const size_t group = ends.size() == 10 ? scan : static_cast<size_t>(kGrayLevels[scan] - 1);
-    image.fragment_sizes[group] = static_cast<uint32_t>(ends[scan] - start);
-    start = ends[scan];
+  for (size_t scan = 0; scan < scans.size(); ++scan) {
+    const size_t group = scans.size() == 10 ? scan : static_cast<size_t>(kGrayLevels[scan] - 1);
+    image.fragment_sizes[group] = static_cast<uint32_t>(scans[scan].end - scans[scan].begin);
   }
-  const ByteSpan tail = jpeg.subspan(start + 2);
-  image.bytes.assign(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(start));
+  const ByteSpan tail = jpeg.subspan(structure.eoi + 2);
+  image.bytes.assign(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(structure.eoi));
   image.tail.assign(tail.begin(), tail.end());
   return image;
 }
