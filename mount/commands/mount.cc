@@ -97,6 +97,7 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
     if (!probed || !ready(kExitDone, sentence)) (*session)->Stop();
   });
   auto served = (*session)->Serve();
+  signals.Attach([] {});  // it is stopping
   (*session)->Unmount();
   probe.join();
   if (!probed) return probed;

@@ -6,32 +6,44 @@
 #include "mount/console.h"
 
 namespace pcrfs {
+namespace {
+
+std::string Summary(const VerifySummary& summary) {
+  return "checked " + Counted(summary.entries, "file") + " in " + Counted(summary.shards, "shard") + ", " +
+         HumanBytes(static_cast<double>(summary.bytes)) + ": " +
+         (summary.faults == 0 ? "no fault" : Counted(summary.faults, "fault")) + "\n";
+}
+
+}  // namespace
 
 Result<int> Run(const VerifyCommand& command) {
   const auto start = std::chrono::steady_clock::now();
   ProgressLine line;
   Output output;
   Result<void> written;
-  const auto on_fault = [&](const Error& fault) {
+  const auto print = [&](const std::string& text) {
     line.Clear();
-    if (written) written = output.Write("fault: " + fault.message + "\n");
+    if (written) written = output.Write(text);
     if (written) written = output.Flush();  // at once: a run takes long
   };
+  const auto on_fault = [&](const Error& fault) { print("fault: " + fault.message + "\n"); };
   const auto on_progress = [&](const VerifyProgress& progress) {
     if (!line.Due()) return;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     line.Show("checked " + HumanProgress(progress.bytes_done, progress.bytes_total, seconds.count()));
   };
-  const auto summary = Verify(command.dataset, command.jobs, on_fault, on_progress);
-  line.Clear();
-  if (!summary) return tl::unexpected(summary.error());
-  if (written)
-    written = output.Write("checked " + Counted(summary->entries, "file") + " in " + Counted(summary->shards, "shard") +
-                           ", " + HumanBytes(static_cast<double>(summary->bytes)) + ": " +
-                           (summary->faults == 0 ? "no fault" : Counted(summary->faults, "fault")) + "\n");
-  if (written) written = output.Flush();
+  auto summary = Verify(command.dataset, command.jobs, on_fault, on_progress);
+  if (summary) {
+    print(Summary(*summary));
+    for (const std::string& name : summary->unlisted)
+      Complain("note: " + Quoted(name) + " is not listed in PCR_index.pb, so it is no part of the data set");
+  } else if (summary.error().code == ErrorCode::kDamaged) {
+    on_fault(summary.error());  // in PCR_index.pb itself
+  } else {
+    return PassOn(std::move(summary));
+  }
   if (!written) return PassOn(std::move(written));
-  return summary->faults == 0 ? kExitDone : kExitDamaged;
+  return summary && summary->faults == 0 ? kExitDone : kExitDamaged;
 }
 
 }  // namespace pcrfs
