@@ -5,6 +5,8 @@
 #ifndef PCRFS_CACHE_CACHE_FOLDER_H_
 #define PCRFS_CACHE_CACHE_FOLDER_H_
 
+#include <sys/stat.h>
+
 #include <string>
 
 #include "format/error.h"
@@ -12,9 +14,12 @@
 namespace pcrfs {
 
 // `option` when not empty, else $PCRFS_CACHE_DIR, else /var/cache/pcrfs for root, else $XDG_CACHE_HOME/pcrfs, else
-// $HOME/.cache/pcrfs; where one of the last two is on a network file system, or none can be made, /var/tmp/pcrfs-UID.
-// Made when missing, mode 0700, and checked by CheckOwnFolder.
+// $HOME/.cache/pcrfs; in place of the last three, where that is on a network file system or cannot be had,
+// /var/tmp/pcrfs-UID. Made when missing, with mode 0700, and checked by CheckOwnFolder. Absolute.
 [[nodiscard]] Result<std::string> CacheFolder(const std::string& option);
+
+// Owned by us or root, and writable by nobody else.
+[[nodiscard]] bool IsOwn(const struct stat& status);
 
 // A folder that only we or root can write to, and no symbolic link.
 [[nodiscard]] Result<void> CheckOwnFolder(const std::string& path);

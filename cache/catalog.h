@@ -32,6 +32,10 @@ namespace pcrfs {
 
 enum class NodeKind : uint8_t { kDirectory, kImage, kOpaque };
 
+constexpr NodeKind NodeKindOf(EntryKind kind) {
+  return kind == EntryKind::kImage ? NodeKind::kImage : NodeKind::kOpaque;
+}
+
 // An entry with more blocks than this (a file beyond 56 MiB) keeps its CRCs apart, so that a read of a part of it does
 // not drag in the checksums of all.
 inline constexpr uint64_t kMaxInlineCrcs = 448;

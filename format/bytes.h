@@ -60,6 +60,7 @@ class ByteWriter {
 
   [[nodiscard]] size_t size() const { return bytes_.size(); }
   [[nodiscard]] const Bytes& bytes() const { return bytes_; }
+  void Clear() { bytes_.clear(); }  // keeps the memory
   [[nodiscard]] Bytes Release() { return std::move(bytes_); }
 
  private:

@@ -1,0 +1,190 @@
+#include "cache/catalog_builder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "cache/cache_folder.h"
+#include "cache/catalog_head.h"
+#include "cache/catalog_writer.h"
+#include "format/bytes.h"
+#include "format/checksum.h"
+#include "format/file.h"
+
+namespace pcrfs {
+namespace {
+
+// How often a build starts anew because its folder was deleted under it.
+constexpr int kAttempts = 3;
+
+using Progress = std::function<void(const CatalogProgress&)>;
+
+ShardStamp StampOf(const ShardRow& row, const struct stat& status) {
+  return {row.name, static_cast<uint64_t>(status.st_size),
+          int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec, row.id};
+}
+
+Result<std::vector<ShardStamp>> StampShards(const Dataset& dataset) {
+  std::vector<ShardStamp> stamps;
+  for (size_t i = 0; i < dataset.shard_count(); ++i) {
+    const std::string path = dataset.ShardPath(i);
+    struct stat status;
+    if (stat(path.c_str(), &status) != 0) {
+      if (errno == ENOENT) return Fail(ErrorCode::kNotFound, "shard " + Quoted(path) + " of the data set is missing");
+      return SystemFail("looking at shard " + Quoted(path), errno);
+    }
+    stamps.push_back(StampOf(dataset.index().rows[i], status));
+  }
+  return stamps;
+}
+
+// Another data set at the same path another day has another folder, and a data set that was appended to keeps its own.
+std::string FolderName(const Dataset& dataset) {
+  ByteWriter identity;
+  identity.Append(dataset.path());
+  identity.U8(0);
+  identity.U64(dataset.index().paths_hash);
+  return Hex(ByteSpan(Sha256::Of(identity.bytes())).first(16));
+}
+
+// Held until the descriptor goes, by one builder of a data set at a time.
+Result<UniqueFd> Lock(const std::string& folder) {
+  const std::string path = folder + "/lock";
+  for (;;) {
+    UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd.valid()) return SystemFail("opening the lock file " + Quoted(path), errno);
+    while (flock(fd.get(), LOCK_EX) != 0)
+      if (errno != EINTR) return SystemFail("locking " + Quoted(path), errno);
+    // A lock on a file that was deleted while we waited keeps nobody out.
+    struct stat held, there;
+    if (fstat(fd.get(), &held) == 0 && stat(path.c_str(), &there) == 0 && held.st_dev == there.st_dev &&
+        held.st_ino == there.st_ino)
+      return fd;
+    if (auto made = MakeOwnFolder(folder); !made) return PassOn(std::move(made));
+  }
+}
+
+// A file that is removed again unless it was renamed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::string path) : path_(std::move(path)) { unlink(path_.c_str()); }
+  ~TemporaryFile() {
+    if (!path_.empty()) unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  Result<void> RenameTo(const std::string& target) {
+    if (std::rename(path_.c_str(), target.c_str()) != 0) return SystemFail("renaming " + Quoted(path_), errno);
+    path_.clear();
+    return {};
+  }
+
+ private:
+  std::string path_;
+};
+
+class Build {
+ public:
+  // `before` is the catalog to take unchanged shards from, or null.
+  Build(const Dataset& dataset, std::vector<ShardStamp> stamps, const Catalog* before)
+      : dataset_(dataset), stamps_(std::move(stamps)), before_(before) {
+    if (before == nullptr) return;
+    for (size_t i = 0; i < before->shards().size(); ++i) before_positions_.emplace(before->shards()[i].id, i);
+  }
+
+  Result<void> Run(const std::string& folder, const Progress& on_progress) {
+    TemporaryFile temporary(folder + "/" + std::string(kCatalogFile) + ".tmp");
+    auto totals = WriteCatalog(temporary.path(), on_progress);
+    if (!totals) return PassOn(std::move(totals));
+    const auto file = FileSource::Open(temporary.path(), FileSource::Access::kSequential);
+    if (!file) return tl::unexpected<Error>(file.error());
+    auto crcs = CatalogFileCrcs(**file);
+    if (!crcs) return PassOn(std::move(crcs));
+    // In this order: a head that does not fit its catalog is seen, and built anew.
+    if (auto renamed = temporary.RenameTo(folder + "/" + std::string(kCatalogFile)); !renamed) return renamed;
+    return WriteHead(folder, {(*file)->size(), *std::move(crcs), *std::move(totals), std::move(stamps_)});
+  }
+
+ private:
+  Result<CatalogTotals> WriteCatalog(const std::string& path, const Progress& on_progress) {
+    auto writer = CatalogWriter::Create(path, dataset_.levels());
+    if (!writer) return PassOn(std::move(writer));
+    for (size_t i = 0; i < stamps_.size(); ++i) {
+      const auto index = IndexOf(i);
+      if (!index) return tl::unexpected<Error>(index.error());
+      if (auto added = writer->AddShard(stamps_[i].name, *index); !added) return PassOn(std::move(added));
+      if (on_progress) on_progress({i + 1, stamps_.size()});
+    }
+    return writer->Finish();
+  }
+
+  Result<ShardIndex> IndexOf(size_t position) {
+    const auto known = before_positions_.find(stamps_[position].id);
+    if (known != before_positions_.end() && before_->shards()[known->second] == stamps_[position])
+      if (auto index = before_->ReadShard(known->second); index) return index;
+    const auto shard = dataset_.OpenShard(position);
+    if (!shard) return tl::unexpected<Error>(shard.error());
+    stamps_[position] = StampOf(dataset_.index().rows[position], (*shard)->status());
+    return dataset_.ReadShardIndex(position, **shard);
+  }
+
+  static Result<void> WriteHead(const std::string& folder, const CatalogHead& head) {
+    auto file = AtomicFile::Create(folder + "/" + std::string(kCatalogHeadFile));
+    if (!file) return PassOn(std::move(file));
+    if (fchmod(file->fd(), 0600) != 0) return SystemFail("writing catalog.head in " + Quoted(folder), errno);
+    if (auto written = file->Write(EncodeCatalogHead(head)); !written) return written;
+    return file->Commit();
+  }
+
+  const Dataset& dataset_;
+  std::vector<ShardStamp> stamps_;
+  const Catalog* before_;
+  std::map<ShardId, size_t> before_positions_;
+};
+
+bool HeadIsCurrent(const std::string& folder, const std::vector<ShardStamp>& stamps) {
+  const auto head = ReadCatalogHead(folder);
+  return head && head->shards == stamps;
+}
+
+// Under the lock, so that of several mounts one builds and the others find what it built.
+Result<std::unique_ptr<Catalog>> BuildAndOpen(const Dataset& dataset, const std::vector<ShardStamp>& stamps,
+                                              const std::string& folder, const Catalog* before,
+                                              const Progress& on_progress) {
+  if (auto made = MakeOwnFolder(folder); !made) return PassOn(std::move(made));
+  const auto lock = Lock(folder);
+  if (!lock) return tl::unexpected<Error>(lock.error());
+  if (HeadIsCurrent(folder, stamps))
+    if (auto opened = Catalog::Open(folder); opened) return opened;
+  if (auto built = Build(dataset, stamps, before).Run(folder, on_progress); !built) return PassOn(std::move(built));
+  return Catalog::Open(folder);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Catalog>> OpenOrBuildCatalog(const Dataset& dataset, const std::string& cache_folder,
+                                                    const Progress& on_progress) {
+  const auto stamps = StampShards(dataset);
+  if (!stamps) return tl::unexpected<Error>(stamps.error());
+  if (auto own = CheckOwnFolder(cache_folder); !own) return PassOn(std::move(own));
+  const std::string folder = cache_folder + "/" + FolderName(dataset);
+  auto before = Catalog::Open(folder);
+  if (before && (*before)->shards() == *stamps) return before;
+  for (int attempt = 1;; ++attempt) {
+    auto built = BuildAndOpen(dataset, *stamps, folder, before ? before->get() : nullptr, on_progress);
+    // Deleting the cache is allowed at any time, also now; then what was being built is nowhere.
+    const bool folder_went = !built && access(folder.c_str(), F_OK) != 0 && access(cache_folder.c_str(), W_OK) == 0;
+    if (built || !folder_went || attempt == kAttempts) return built;
+  }
+}
+
+}  // namespace pcrfs

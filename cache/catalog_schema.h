@@ -1,0 +1,96 @@
+// What lies in a catalog's LMDB file: tables, keys, and values as bytes. Shared by writer and reader; nobody else.
+//
+// Node numbers in keys are big-endian, so that LMDB's byte order is the numbers' order. Every value ends in the CRC-32
+// of table, key and value, since LMDB verifies nothing; `Unseal` checks it before a byte is looked at, and the decoders
+// check every number besides. Decoders return kDamaged. Pure functions, thread-safe.
+//
+//   nodes     node                 what NodeInfo says of it
+//   names     parent, name         node, kind
+//   children  parent, node         kind, name
+//   crcs      node, chunk          CRCs [chunk * kMaxInlineCrcs, ...) of an entry that has more than kMaxInlineCrcs
+//   shards    position             first node, levels, and the directories it lists: node and attributes
+#ifndef PCRFS_CACHE_CATALOG_SCHEMA_H_
+#define PCRFS_CACHE_CATALOG_SCHEMA_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "cache/catalog.h"
+#include "format/bytes.h"
+#include "format/entry.h"
+#include "format/error.h"
+
+namespace pcrfs {
+
+// Raised whenever tables, keys or values change: a catalog of another version is built anew.
+inline constexpr uint32_t kCatalogVersion = 1;
+
+inline constexpr uint64_t kRootNode = 1;
+
+enum class Table : uint8_t { kNodes, kNames, kChildren, kCrcs, kShards };
+inline constexpr std::array<const char*, 5> kTableNames = {"nodes", "names", "children", "crcs", "shards"};
+
+class CatalogKey {
+ public:
+  explicit CatalogKey(uint64_t node) { Append(node); }
+  CatalogKey(uint64_t node, uint64_t second) : CatalogKey(node) { Append(second); }
+  // `name` has at most kMaxNameBytes.
+  CatalogKey(uint64_t parent, std::string_view name);
+
+  [[nodiscard]] ByteSpan bytes() const { return ByteSpan(bytes_).first(size_); }
+
+ private:
+  void Append(uint64_t number);
+
+  std::array<uint8_t, 8 + kMaxNameBytes> bytes_;  // LMDB's limit is 511
+  size_t size_ = 0;
+};
+
+// The two numbers of a key of kChildren.
+struct ChildKey {
+  uint64_t parent = 0, node = 0;
+};
+[[nodiscard]] Result<ChildKey> DecodeChildKey(ByteSpan key);
+[[nodiscard]] Result<uint64_t> DecodeNodeKey(ByteSpan key);
+
+// Appends the CRC.
+void Seal(Table table, ByteSpan key, ByteWriter& value);
+// The value without its CRC.
+[[nodiscard]] Result<ByteSpan> Unseal(Table table, ByteSpan key, ByteSpan value);
+
+// `shard` is the one that holds the entry; of a directory, the first that lists it.
+void EncodeDirectoryNode(uint64_t parent, uint32_t shard, const Attributes& attributes, ByteWriter& value);
+void EncodeEntryNode(uint64_t parent, uint32_t shard, const Entry& entry, ByteWriter& value);
+[[nodiscard]] Result<void> DecodeNode(uint64_t node, ByteSpan value, NodeInfo& info);
+
+struct NameRecord {
+  uint64_t node = 0;
+  NodeKind kind = NodeKind::kDirectory;
+};
+void EncodeName(const NameRecord& record, ByteWriter& value);
+[[nodiscard]] Result<NameRecord> DecodeName(ByteSpan value);
+
+struct ChildRecord {
+  NodeKind kind = NodeKind::kDirectory;
+  std::string_view name;  // points into the value
+};
+void EncodeChild(const ChildRecord& record, ByteWriter& value);
+[[nodiscard]] Result<ChildRecord> DecodeChild(ByteSpan value);
+
+struct ShardRecord {
+  uint64_t first_node = 0;  // the shard's nodes are those from here to the next shard's first
+  int levels = 0;
+  struct Directory {
+    uint64_t node = 0;
+    Attributes attributes;  // as this shard lists them
+  };
+  std::vector<Directory> directories;  // the root, then in the order of ShardIndex::directories
+};
+void EncodeShard(const ShardRecord& record, ByteWriter& value);
+[[nodiscard]] Result<ShardRecord> DecodeShard(ByteSpan value);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_CACHE_CATALOG_SCHEMA_H_
