@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "format/dataset_index.h"
-#include "format/shard_index.h"
+#include "format/shard_names.h"
 
 namespace pcrfs {
 namespace {
@@ -46,9 +46,7 @@ bool IsValidPath(std::string_view path, SourceKind kind) {
   if (path.size() > kMaxPathBytes) return false;
   for (size_t start = 0; start <= path.size();) {
     const size_t end = std::min(path.find('/', start), path.size());
-    const std::string_view name = path.substr(start, end - start);
-    if (name.empty() || name.size() > kMaxNameBytes || name == "." || name == "..") return false;
-    if (name.find('\0') != std::string_view::npos) return false;
+    if (!IsValidName(path.substr(start, end - start))) return false;
     start = end + 1;
   }
   return true;
