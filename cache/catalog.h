@@ -30,6 +30,8 @@
 
 namespace pcrfs {
 
+inline constexpr uint64_t kRootNode = 1;  // of the data set's root
+
 enum class NodeKind : uint8_t { kDirectory, kImage, kOpaque };
 
 constexpr NodeKind NodeKindOf(EntryKind kind) {

@@ -26,11 +26,6 @@ constexpr int kAttempts = 3;
 
 using Progress = std::function<void(const CatalogProgress&)>;
 
-ShardStamp StampOf(const ShardRow& row, const struct stat& status) {
-  return {row.name, static_cast<uint64_t>(status.st_size),
-          int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec, row.id};
-}
-
 Result<std::vector<ShardStamp>> StampShards(const Dataset& dataset) {
   std::vector<ShardStamp> stamps;
   for (size_t i = 0; i < dataset.shard_count(); ++i) {
@@ -170,6 +165,11 @@ Result<std::unique_ptr<Catalog>> BuildAndOpen(const Dataset& dataset, const std:
 }
 
 }  // namespace
+
+ShardStamp StampOf(const ShardRow& row, const struct stat& status) {
+  return {row.name, static_cast<uint64_t>(status.st_size),
+          int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec, row.id};
+}
 
 Result<std::unique_ptr<Catalog>> OpenOrBuildCatalog(const Dataset& dataset, const std::string& cache_folder,
                                                     const Progress& on_progress) {

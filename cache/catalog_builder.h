@@ -8,6 +8,8 @@
 #ifndef PCRFS_CACHE_CATALOG_BUILDER_H_
 #define PCRFS_CACHE_CATALOG_BUILDER_H_
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +24,9 @@ namespace pcrfs {
 struct CatalogProgress {
   uint64_t shards_done = 0, shards_total = 0;
 };
+
+// What is remembered of a shard file; `status` as stat(2) gives it.
+[[nodiscard]] ShardStamp StampOf(const ShardRow& row, const struct stat& status);
 
 // `cache_folder` is what CacheFolder (cache_folder.h) gave; the catalog lies in a folder of its own below it, named by
 // the data set's real path and the hash of its first pack's paths.

@@ -27,8 +27,6 @@ namespace pcrfs {
 // Raised whenever tables, keys or values change: a catalog of another version is built anew.
 inline constexpr uint32_t kCatalogVersion = 1;
 
-inline constexpr uint64_t kRootNode = 1;
-
 enum class Table : uint8_t { kNodes, kNames, kChildren, kCrcs, kShards };
 inline constexpr std::array<const char*, 5> kTableNames = {"nodes", "names", "children", "crcs", "shards"};
 

@@ -7,6 +7,7 @@
 #define PCRFS_FORMAT_ENTRY_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,14 +47,19 @@ struct EntryLayout {
   friend bool operator==(const EntryLayout&, const EntryLayout&) = default;
 };
 
+// How many leading fragments of an image `level` shows; one of fewer groups shows all it has, and level 31 stands for
+// whatever groups follow, too.
+[[nodiscard]] inline size_t GroupsAtLevel(const EntryLayout& layout, Level level) {
+  if (level.number() == Level::kMaximum) return layout.extents.size();
+  return std::min<size_t>(level.index() + 1, layout.extents.size());
+}
+
 // Bytes of the file that `level` shows: an image's fragments 1..k and the two bytes of EOI, at the data set's `highest`
-// level its tail too; an opaque entry whole at every level. An image of fewer groups than that shows all it has.
+// level its tail too; an opaque entry whole at every level.
 [[nodiscard]] inline uint64_t SizeAtLevel(const EntryLayout& layout, Level level, int highest) {
   if (layout.kind == EntryKind::kOpaque) return layout.extents.empty() ? 0 : layout.extents[0].size;
-  const bool all = level.number() == Level::kMaximum;  // level 31 stands for whatever groups follow, too
-  const size_t groups = all ? layout.extents.size() : std::min<size_t>(level.index() + 1, layout.extents.size());
   uint64_t size = 2;
-  for (size_t g = 0; g < groups; ++g) size += layout.extents[g].size;
+  for (size_t g = 0; g < GroupsAtLevel(layout, level); ++g) size += layout.extents[g].size;
   return size + (level.number() >= highest ? layout.tail.size : 0);
 }
 

@@ -1,9 +1,11 @@
 #include "format/file.h"
 
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 
@@ -15,6 +17,8 @@ constexpr std::string_view kTemporarySuffix = ".tmp";
 // One call of POSIX_FADV_WILLNEED reads no more than the device's own readahead, 128 KiB on most; smaller steps all
 // arrive.
 constexpr uint64_t kWillNeedStep = 128 << 10;
+
+constexpr size_t kMaxParts = 4;
 
 std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -95,6 +99,28 @@ Result<void> FileSource::ReadAt(uint64_t offset, MutableByteSpan out) const {
     offset += static_cast<uint64_t>(got);
   }
   return {};
+}
+
+Result<void> ByteSource::ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const {
+  for (const MutableByteSpan part : parts) {
+    if (auto read = ReadAt(offset, part); !read) return read;
+    offset += part.size();
+  }
+  return {};
+}
+
+Result<void> FileSource::ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const {
+  if (parts.size() > kMaxParts) return ByteSource::ReadParts(offset, parts);
+  std::array<iovec, kMaxParts> vector;
+  size_t size = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    vector[i] = {parts[i].data(), parts[i].size()};
+    size += parts[i].size();
+  }
+  if (auto within = CheckWithinSource(*this, offset, size); !within) return within;
+  const ssize_t got = preadv(fd_.get(), vector.data(), static_cast<int>(parts.size()), static_cast<off_t>(offset));
+  if (got == static_cast<ssize_t>(size)) return {};
+  return ByteSource::ReadParts(offset, parts);  // interrupted, failed or short, all of them rare: ReadAt tells which
 }
 
 void FileSource::WillNeed(uint64_t offset, uint64_t size) const {

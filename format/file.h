@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -51,6 +52,8 @@ class ByteSource {
   // Fills all of `out` from `offset`, or fails: kIo when reading failed, kStale when the source has shrunk. A request
   // beyond size() is kInvalidArgument: callers check lengths before they ask.
   [[nodiscard]] virtual Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const = 0;
+  // As ReadAt, into several buffers one after the other; by one request where the source can.
+  [[nodiscard]] virtual Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const;
   // Advice that [offset, offset + size) will be read soon; may block for as long as the device takes requests.
   virtual void WillNeed(uint64_t /*offset*/, uint64_t /*size*/) const {}
 };
@@ -70,6 +73,7 @@ class FileSource final : public ByteSource {
   [[nodiscard]] const std::string& name() const override { return path_; }
   [[nodiscard]] uint64_t size() const override { return size_; }
   [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override;
+  [[nodiscard]] Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const override;
   void WillNeed(uint64_t offset, uint64_t size) const override;
 
   [[nodiscard]] int fd() const { return fd_.get(); }

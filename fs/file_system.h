@@ -96,6 +96,24 @@ class FileSystem {
 
  private:
   class Faults;
+  struct Place;
+
+  [[nodiscard]] Result<Place> Locate(Ino ino) const;
+  [[nodiscard]] Ino InoOf(uint64_t node, Level level) const;
+  // The node's description; kStale when there is none.
+  [[nodiscard]] Result<void> Describe(Ino ino, const Place& place, NodeInfo& info) const;
+  [[nodiscard]] Stat StatOf(const NodeInfo& info, Level level) const;
+  [[nodiscard]] Result<Stat> StatOfLevels() const;
+  [[nodiscard]] Result<Stat> StatOfCurrent() const;
+  [[nodiscard]] Result<Stat> LookupLevel(std::string_view name) const;
+  [[nodiscard]] Result<void> ListLevels(uint64_t after, const std::function<bool(const DirEntry&)>& visit) const;
+  [[nodiscard]] Result<void> ListNode(const NodeInfo& info, Level level, uint64_t after,
+                                      const std::function<bool(const DirEntry&)>& visit) const;
+  [[nodiscard]] Result<void> ReadNode(const NodeInfo& info, Level level, uint64_t offset, MutableByteSpan out) const;
+  [[nodiscard]] Level highest() const;
+  // Tells the observer of damage in the catalog, and passes every error on.
+  [[nodiscard]] tl::unexpected<Error> CatalogFault(uint64_t node, Error error) const;
+  [[nodiscard]] tl::unexpected<Error> ShardFault(const NodeInfo& info, uint64_t offset, Error error) const;
 
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<ShardSet> shards_;

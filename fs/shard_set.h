@@ -49,10 +49,17 @@ class ShardSet {
   // valid while the pointer is held.
   [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Use(size_t position, std::optional<Level> level);
 
+  // Returns when all read-ahead that was set going is done. For tests.
+  void WaitForReadAhead();
+
   [[nodiscard]] const ShardFacts& facts(size_t position) const { return facts_[position]; }
   [[nodiscard]] size_t size() const { return facts_.size(); }
 
  private:
+  [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Open(size_t position);
+  [[nodiscard]] uint64_t PrefixBegin(size_t position) const;
+  [[nodiscard]] uint64_t PrefixEnd(size_t position, Level level) const;
+
   struct Impl;
   std::vector<ShardFacts> facts_;
   std::unique_ptr<Impl> impl_;

@@ -67,6 +67,45 @@ TEST(FileSourceTest, AShrunkenFileIsStaleNotShort) {
   EXPECT_THAT(read.error().message, HasSubstr("10000 bytes"));
 }
 
+TEST(FileSourceTest, ReadsPartsOneBehindTheOther) {
+  const TempDir dir;
+  const Bytes bytes = Pattern(300'000);
+  WriteFile(dir / "f", bytes);
+  const auto file = FileSource::Open(dir / "f", FileSource::Access::kRandom);
+  ASSERT_TRUE(file.has_value());
+  const MemorySource memory("m", bytes);
+  for (const ByteSource* source :
+       {static_cast<const ByteSource*>(file->get()), static_cast<const ByteSource*>(&memory)})
+    for (const size_t count : {size_t{1}, size_t{2}, size_t{3}, size_t{7}}) {
+      Bytes all(count * 100);
+      std::vector<MutableByteSpan> parts;
+      for (size_t i = 0; i < count; ++i) parts.push_back(MutableByteSpan(all).subspan(i * 100, i == 1 ? 0 : 100));
+      Bytes expected;
+      for (size_t i = 0; i < count; ++i) {
+        const auto begin = bytes.begin() + 1000 + static_cast<std::ptrdiff_t>(expected.size() - (i > 1 ? 100 : 0));
+        expected.insert(expected.end(), i == 1 ? 100 : 0, 0);
+        if (i != 1) expected.insert(expected.end(), begin, begin + 100);
+      }
+      ASSERT_TRUE(source->ReadParts(1000, parts).has_value());
+      EXPECT_EQ(all, expected) << count;
+      EXPECT_EQ(source->ReadParts(300'000 - 10, parts).error().code, ErrorCode::kInvalidArgument);
+    }
+  EXPECT_TRUE((*file)->ReadParts(5, {}).has_value());
+}
+
+TEST(FileSourceTest, PartsOfAShrunkenFileAreStale) {
+  const TempDir dir;
+  WriteFile(dir / "f", Pattern(10'000));
+  const auto file = FileSource::Open(dir / "f", FileSource::Access::kRandom);
+  ASSERT_TRUE(file.has_value());
+  ASSERT_EQ(truncate((dir / "f").c_str(), 6000), 0);
+  Bytes first(500), second(1000);
+  const std::vector<MutableByteSpan> parts = {first, second};
+  const auto read = (*file)->ReadParts(5000, parts);
+  ASSERT_FALSE(read.has_value());
+  EXPECT_EQ(read.error().code, ErrorCode::kStale);
+}
+
 TEST(FileSourceTest, OutlivesItsName) {
   const TempDir dir;
   WriteFile(dir / "f", "still here");

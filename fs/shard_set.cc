@@ -1,0 +1,159 @@
+#include "fs/shard_set.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "fs/memory_limit.h"
+#include "fs/prefetcher.h"
+
+namespace pcrfs {
+namespace {
+
+// Descriptors left for everything else: FUSE devices, logs, the catalog, shards that readers still hold.
+constexpr rlim_t kReservedDescriptors = 256;
+
+// Of the memory available, the share that prefixes may take.
+constexpr uint64_t kShareOf4 = 3;
+
+// Raises the soft limit to the hard one, as no privilege is needed for it.
+size_t MaxOpenShards() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kReservedDescriptors;
+  const rlimit raised{limit.rlim_max, limit.rlim_max};
+  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  if (limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+  return static_cast<size_t>(
+      std::max(limit.rlim_cur / 2, limit.rlim_cur - std::min(limit.rlim_cur, kReservedDescriptors)));
+}
+
+}  // namespace
+
+struct ShardSet::Impl {
+  struct Slot {
+    std::shared_ptr<const ByteSource> source;
+    int level = 0;      // that read-ahead was asked for; 0 = none since the shard was last idle
+    bool used = false;  // since the search for one to close last came by
+    Prefetcher::TimePoint last_used{};
+  };
+
+  Impl(size_t count, Opener shard_opener, const ShardSetOptions& options)
+      : opener(std::move(shard_opener)),
+        max_open(std::max<size_t>(1, options.max_open == 0 ? MaxOpenShards() : options.max_open)),
+        slots(count),
+        prefetcher(
+            options.memory_for_prefixes ? options.memory_for_prefixes
+                                        : [] { return AvailableMemory() / 4 * kShareOf4; },
+            [this](size_t position) {
+              const std::lock_guard lock(Mutex(position));
+              return slots[position].last_used;
+            }) {}
+
+  std::mutex& Mutex(size_t position) { return mutexes[position % mutexes.size()]; }
+  std::shared_ptr<const ByteSource> Keep(size_t position, std::shared_ptr<const ByteSource> source);
+  void CloseOne();
+
+  Opener opener;
+  const size_t max_open;
+  std::vector<Slot> slots;
+  std::array<std::mutex, 64> mutexes;  // slot i is guarded by Mutex(i); taken after open_mutex, never before
+  std::mutex open_mutex;
+  std::vector<size_t> open;  // positions of slots with a source, guarded by open_mutex
+  size_t hand = 0;           // in `open`: where the search for one to close goes on
+  Prefetcher prefetcher;     // last: its thread looks at the slots
+};
+
+// Two threads may have opened the same shard; the first one's stays.
+std::shared_ptr<const ByteSource> ShardSet::Impl::Keep(size_t position, std::shared_ptr<const ByteSource> source) {
+  const std::lock_guard lock(open_mutex);
+  {
+    const std::lock_guard slot_lock(Mutex(position));
+    if (slots[position].source) return slots[position].source;
+  }
+  while (open.size() >= max_open) CloseOne();
+  const std::lock_guard slot_lock(Mutex(position));
+  slots[position].source = source;
+  slots[position].used = true;
+  open.push_back(position);
+  return source;
+}
+
+// The first that was not used since the search last came by: nearly the least recently used, without a list to keep.
+void ShardSet::Impl::CloseOne() {
+  for (;;) {
+    hand = hand < open.size() ? hand : 0;
+    Slot& slot = slots[open[hand]];
+    const std::lock_guard slot_lock(Mutex(open[hand]));
+    if (std::exchange(slot.used, false)) {
+      ++hand;
+      continue;
+    }
+    slot.source.reset();
+    open[hand] = open.back();
+    open.pop_back();
+    return;
+  }
+}
+
+ShardSet::ShardSet(std::vector<ShardFacts> facts, Opener opener, ShardSetOptions options)
+    : facts_(std::move(facts)), impl_(std::make_unique<Impl>(facts_.size(), std::move(opener), options)) {}
+ShardSet::~ShardSet() = default;
+
+Result<std::shared_ptr<const ByteSource>> ShardSet::Use(size_t position, std::optional<Level> level) {
+  if (position >= facts_.size()) return Fail(ErrorCode::kInvalidArgument, "no such shard");
+  const Prefetcher::TimePoint now = Prefetcher::Clock::now();
+  std::shared_ptr<const ByteSource> source;
+  bool was_idle = false, first_touch = false;
+  {
+    const std::lock_guard lock(impl_->Mutex(position));
+    Impl::Slot& slot = impl_->slots[position];
+    was_idle = now - slot.last_used >= Prefetcher::kIdle;
+    slot.last_used = now;
+    slot.used = true;
+    source = slot.source;
+    if (was_idle) slot.level = 0;
+    first_touch = level && level->number() > slot.level;
+    if (first_touch && source) slot.level = level->number();
+  }
+  if (!source) {
+    auto opened = Open(position);
+    if (!opened) return opened;
+    source = *std::move(opened);
+    const std::lock_guard lock(impl_->Mutex(position));
+    if (first_touch) impl_->slots[position].level = level->number();
+  }
+  if (first_touch)
+    impl_->prefetcher.Ask({position, source, PrefixBegin(position), PrefixEnd(position, *level), was_idle});
+  return source;
+}
+
+uint64_t ShardSet::PrefixBegin(size_t position) const {
+  const std::vector<uint64_t>& ends = facts_[position].section_ends;
+  return ends.empty() ? 0 : ends.front();
+}
+
+// Level 31 stands for all groups.
+uint64_t ShardSet::PrefixEnd(size_t position, Level level) const {
+  const std::vector<uint64_t>& ends = facts_[position].section_ends;
+  if (ends.empty()) return 0;
+  return level.number() == Level::kMaximum ? ends.back() : ends[std::min(level.index() + 1, ends.size() - 1)];
+}
+
+Result<std::shared_ptr<const ByteSource>> ShardSet::Open(size_t position) {
+  auto opened = impl_->opener(position);
+  if (!opened) return PassOn(std::move(opened));
+  const ShardFacts& facts = facts_[position];
+  if ((*opened)->size() != facts.file_size)
+    return Fail(ErrorCode::kStale,
+                "shard " + Quoted((*opened)->name()) + " is not the one that the catalog was built from: expected " +
+                    std::to_string(facts.file_size) + " bytes, found " + std::to_string((*opened)->size()));
+  return impl_->Keep(position, *std::move(opened));
+}
+
+void ShardSet::WaitForReadAhead() { impl_->prefetcher.Drain(); }
+
+}  // namespace pcrfs
