@@ -1,6 +1,9 @@
 #include "format/pack_pipeline.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -75,7 +78,7 @@ class ShardAssembly {
     for (size_t i = 0; i < shard_.items.size(); ++i) {
       auto* image = std::get_if<ImageItem>(&shard_.items[i]);
       if (image == nullptr) continue;
-      if (published + PublishedBytes(*image) >= kPublishedEndLimit) {
+      if (published + PublishedBytes(*image) >= job_.published_limit) {
         shard_.items[i] = OpaqueItem{image->file,
                                      std::nullopt,
                                      image->source_size,
@@ -241,13 +244,25 @@ class PackPipeline {
   Result<void> MakeItem(ShardPtr shard, size_t i) {
     const SourceRecord& record = shard->plan.items[i];
     shard->items[i] = MakePackItem(job_.source, record, labels_);
-    if (const auto* error = std::get_if<Error>(&shard->items[i])) report_.Skipped(record.path, error->message);
+    if (const auto* error = std::get_if<Error>(&shard->items[i])) {
+      if (auto there = CheckSource(); !there) return there;
+      report_.Skipped(record.path, error->message);
+    }
     report_.Done(1, record.size);
     {
       const std::lock_guard lock(mutex_);
       if (--shard->unfinished > 0) return {};
     }
     return Write(std::move(shard));
+  }
+
+  // A file that cannot be read is skipped; a disk that was pulled out must not become a data set of nothing.
+  Result<void> CheckSource() const {
+    struct stat opened, named;
+    if (fstat(job_.source, &opened) != 0 || stat(job_.source_path.c_str(), &named) != 0)
+      return SystemFail("the source folder " + Quoted(job_.source_path) + " cannot be reached any more", errno);
+    if (opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return {};
+    return Fail(ErrorCode::kNotFound, "the source folder " + Quoted(job_.source_path) + " was replaced meanwhile");
   }
 
   Result<void> Write(ShardPtr shard) {

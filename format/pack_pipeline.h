@@ -7,7 +7,8 @@
 // threads or their order.
 //
 // PackShards blocks until all is done or the first error, with its own threads ended. `PackJob` is borrowed meanwhile.
-// Errors: those of writing shards and reading the plan. Files that cannot be read go to the report.
+// Errors: those of writing shards and reading the plan, and kNotFound when SOURCE itself is gone. Files that cannot be
+// read go to the report.
 #ifndef PCRFS_FORMAT_PACK_PIPELINE_H_
 #define PCRFS_FORMAT_PACK_PIPELINE_H_
 
@@ -32,12 +33,15 @@ inline constexpr uint64_t kMaxImageSourceBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kStreamedBytes = uint64_t{16} << 20;
 
 struct PackJob {
-  int source = -1;      // SOURCE, an open folder
-  std::string dataset;  // folder
+  int source = -1;          // SOURCE, an open folder, and
+  std::string source_path;  // where it lies
+  std::string dataset;      // folder
   const PackPlan* plan = nullptr;
   ShardLimits limits;
   bool continued = false;  // shards of an earlier pack may lie there
   unsigned jobs = 0;       // threads; 0 = one a processor
+  // Images with which a shard's metadata and groups would pass it are opaque.
+  uint64_t published_limit = kPublishedEndLimit;
 };
 
 // The rows of all shards, in order.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "format/dataset_index.h"
 #include "format/file.h"
@@ -95,10 +96,12 @@ class Packer {
     if (auto prepared = Prepare(); !prepared) return PassOn(std::move(prepared));
     auto plan = MakePlan();
     if (!plan) return PassOn(std::move(plan));
+    if (auto removed = RemoveTemporaries(); !removed) return PassOn(std::move(removed));
     const UniqueFd source(open(source_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!source.valid()) return SystemFail("opening the source folder " + Quoted(source_), errno);
     report_.SetTotal(plan->summary().files, plan->summary().bytes);
-    auto rows = PackShards({source.get(), dataset_, &*plan, limits(), continued_, options_.jobs}, report_);
+    auto rows = PackShards(
+        {source.get(), source_, dataset_, &*plan, limits(), continued_, options_.jobs, kPublishedEndLimit}, report_);
     if (!rows) return PassOn(std::move(rows));
     if (auto published = Publish(plan->summary(), std::move(*rows)); !published) return PassOn(std::move(published));
     return report_.summary();
@@ -108,21 +111,30 @@ class Packer {
   [[nodiscard]] std::string PathOf(std::string_view name) const { return dataset_ + '/' + std::string(name); }
   [[nodiscard]] ShardLimits limits() const { return {.items = options_.record_images, .bytes = options_.record_bytes}; }
 
-  // Finds out whether this goes on with a pack that was killed, refuses a folder that holds something else, and removes
-  // what a killed writer left half done.
+  // Finds out whether this goes on with a pack that was killed, and refuses a folder that holds something else.
   Result<void> Prepare() {
     auto names = NamesIn(dataset_);
     if (!names) return PassOn(std::move(names));
-    continued_ = std::find(names->begin(), names->end(), kPackPlanName) != names->end();
-    if (!continued_ && std::find(names->begin(), names->end(), kDatasetIndexName) != names->end())
+    const auto holds = [&](std::string_view name) {
+      return std::find(names->begin(), names->end(), name) != names->end();
+    };
+    continued_ = holds(kPackPlanName);
+    if (!continued_ && holds(kDatasetIndexName))
       return Fail(ErrorCode::kExists, Quoted(dataset_) + " already holds a data set");
     for (const std::string& name : *names) {
-      if (IsTemporary(name)) {
-        if (unlink(PathOf(name).c_str()) != 0) return SystemFail("removing " + Quoted(PathOf(name)), errno);
-      } else if (!continued_ && name != kPackLockName) {
+      if (IsTemporary(name))
+        temporaries_.push_back(name);
+      else if (!continued_ && name != kPackLockName)
         return Fail(ErrorCode::kExists, Quoted(dataset_) + " is not empty: it holds " + Quoted(name));
-      }
     }
+    return {};
+  }
+
+  // What a killed writer left half done.
+  Result<void> RemoveTemporaries() {
+    for (const std::string& name : temporaries_)
+      if (unlink(PathOf(name).c_str()) != 0 && errno != ENOENT)
+        return SystemFail("removing " + Quoted(PathOf(name)), errno);
     return {};
   }
 
@@ -230,6 +242,7 @@ class Packer {
   const PackOptions& options_;
   PackReport report_;
   bool continued_ = false;
+  std::vector<std::string> temporaries_;
 };
 
 }  // namespace

@@ -3,7 +3,9 @@
 // Pack lists SOURCE, writes pack.plan, encodes files in parallel, writes shard after shard and PCR_index.pb last, each
 // by temporary file, fsync and rename. Killed at any point, the same call continues after the last whole shard and ends
 // with the same bytes, whatever `jobs`. One call at a time per data set (flock on pack.lock).
-// One file that cannot be read never stops a job: it is reported to the observer and skipped.
+// The plan stands: it draws the shards' boundaries, and files that come to SOURCE after it are reported, not packed.
+// One file that cannot be read never stops a job: it is reported to the observer and skipped; so is one that changes
+// each time it is read. The files of shards that a continued pack keeps are counted, but not reported again.
 // Errors: kExists (DATASET holds something else), kInvalidArgument (another plan, SOURCE and DATASET contain one
 // another), kBusy (another pack is running), kNoSpace, kPermission, kIo.
 #ifndef PCRFS_FORMAT_PACKER_H_

@@ -1,0 +1,80 @@
+#include "format/pack_item.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/pack_pipeline.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_jpeg.h"
+
+namespace pcrfs {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TempDir;
+using testing::WriteFile;
+
+class PackItemTest : public ::testing::Test {
+ protected:
+  PackItemTest() : folder(open(dir.path().c_str(), O_RDONLY | O_DIRECTORY)) {}
+  PackItem Make(const std::string& path) {
+    return MakePackItem(folder.get(), {SourceKind::kFile, path, 1, {}}, LabelMap({"a", "b"}));
+  }
+
+  TempDir dir;
+  UniqueFd folder;
+};
+
+TEST_F(PackItemTest, AnImageWithItsLabelAndWhatIsOnDiskNow) {
+  const Bytes jpeg = testing::MakeJpeg({});
+  WriteFile(dir / "b/c/x.jpg", jpeg);
+  WriteFile(dir / "x.jpg", jpeg);
+  ASSERT_EQ(chmod((dir / "b/c/x.jpg").c_str(), 0640), 0);
+  const PackItem item = Make("b/c/x.jpg");
+  const auto* image = std::get_if<ImageItem>(&item);
+  ASSERT_NE(image, nullptr);
+  EXPECT_EQ(image->file.directory, "b/c");
+  EXPECT_EQ(image->file.name, "x.jpg");
+  EXPECT_EQ(image->file.attributes.mode, 0640U);
+  EXPECT_EQ(image->label, 1);
+  EXPECT_EQ(image->source_size, jpeg.size()) << "not the plan's size";
+  EXPECT_EQ(image->source_sha256, Sha256::Of(jpeg));
+  const PackItem in_root = Make("x.jpg");
+  EXPECT_EQ(std::get<ImageItem>(in_root).label, -1);
+  EXPECT_EQ(std::get<ImageItem>(in_root).file.directory, "");
+}
+
+TEST_F(PackItemTest, SmallFilesAreHeldLargeOnesStreamed) {
+  WriteFile(dir / "small", "text");
+  const PackItem small = Make("small");
+  ASSERT_TRUE(std::get<OpaqueItem>(small).content);
+  EXPECT_EQ(AsText(*std::get<OpaqueItem>(small).content), "text");
+  WriteFile(dir / "large", "text");
+  ASSERT_EQ(truncate((dir / "large").c_str(), kStreamedBytes), 0);
+  const PackItem large = Make("large");
+  EXPECT_FALSE(std::get<OpaqueItem>(large).content);
+  EXPECT_EQ(std::get<OpaqueItem>(large).source_size, kStreamedBytes);
+  EXPECT_EQ(std::get<OpaqueItem>(large).why.reason, OpaqueReason::kNotJpeg);
+}
+
+TEST_F(PackItemTest, AFileOfAGibibyteIsNoImage) {
+  WriteFile(dir / "huge.jpg", testing::MakeJpeg({}));
+  ASSERT_EQ(truncate((dir / "huge.jpg").c_str(), kMaxImageSourceBytes), 0);  // sparse
+  const PackItem item = Make("huge.jpg");
+  EXPECT_FALSE(std::get<OpaqueItem>(item).content) << "it was read into memory";
+  EXPECT_EQ(std::get<OpaqueItem>(item).why.reason, OpaqueReason::kTooLarge);
+}
+
+TEST_F(PackItemTest, AnEmptyFolderIsNothingAndAMissingFileAnError) {
+  const PackItem folder_item = MakePackItem(folder.get(), {SourceKind::kEmptyFolder, "e", 0, {}}, LabelMap({}));
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(folder_item));
+  const PackItem missing = Make("a/missing");
+  ASSERT_TRUE(std::holds_alternative<Error>(missing));
+  EXPECT_THAT(std::get<Error>(missing).message, HasSubstr("'a/missing'"));
+}
+
+}  // namespace
+}  // namespace pcrfs
