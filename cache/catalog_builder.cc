@@ -49,22 +49,34 @@ std::string FolderName(const Dataset& dataset) {
   return Hex(ByteSpan(Sha256::Of(identity.bytes())).first(16));
 }
 
-// Held until the descriptor goes, by one builder of a data set at a time.
-Result<UniqueFd> Lock(const std::string& folder) {
-  const std::string path = folder + "/lock";
-  for (;;) {
-    UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd.valid()) return SystemFail("opening the lock file " + Quoted(path), errno);
-    while (flock(fd.get(), LOCK_EX) != 0)
-      if (errno != EINTR) return SystemFail("locking " + Quoted(path), errno);
-    // A lock on a file that was deleted while we waited keeps nobody out.
-    struct stat held, there;
-    if (fstat(fd.get(), &held) == 0 && stat(path.c_str(), &there) == 0 && held.st_dev == there.st_dev &&
-        held.st_ino == there.st_ino)
-      return fd;
-    if (auto made = MakeOwnFolder(folder); !made) return PassOn(std::move(made));
+// Keeps other builders of a data set out for as long as it lives, unless its file is deleted.
+class FolderLock {
+ public:
+  static Result<FolderLock> Take(const std::string& folder) {
+    FolderLock lock(folder + "/lock");
+    do {
+      if (auto made = MakeOwnFolder(folder); !made) return PassOn(std::move(made));
+      lock.fd_ = UniqueFd(open(lock.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+      if (!lock.fd_.valid()) return SystemFail("opening the lock file " + Quoted(lock.path_), errno);
+      while (flock(lock.fd_.get(), LOCK_EX) != 0)
+        if (errno != EINTR) return SystemFail("locking " + Quoted(lock.path_), errno);
+    } while (!lock.Holds());  // it was deleted while we waited for it
+    return lock;
   }
-}
+
+  // False when the file, and with it most likely the folder, was deleted: then the lock keeps nobody out.
+  [[nodiscard]] bool Holds() const {
+    struct stat held, there;
+    return fstat(fd_.get(), &held) == 0 && stat(path_.c_str(), &there) == 0 && held.st_dev == there.st_dev &&
+           held.st_ino == there.st_ino;
+  }
+
+ private:
+  explicit FolderLock(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+  UniqueFd fd_;
+};
 
 // A file that is removed again unless it was renamed.
 class TemporaryFile {
@@ -151,13 +163,10 @@ bool HeadIsCurrent(const std::string& folder, const std::vector<ShardStamp>& sta
   return head && head->shards == stamps;
 }
 
-// Under the lock, so that of several mounts one builds and the others find what it built.
 Result<std::unique_ptr<Catalog>> BuildAndOpen(const Dataset& dataset, const std::vector<ShardStamp>& stamps,
                                               const std::string& folder, const Catalog* before,
                                               const Progress& on_progress) {
-  if (auto made = MakeOwnFolder(folder); !made) return PassOn(std::move(made));
-  const auto lock = Lock(folder);
-  if (!lock) return tl::unexpected<Error>(lock.error());
+  // Of several mounts at once one builds, and the others find what it built.
   if (HeadIsCurrent(folder, stamps))
     if (auto opened = Catalog::Open(folder); opened) return opened;
   if (auto built = Build(dataset, stamps, before).Run(folder, on_progress); !built) return PassOn(std::move(built));
@@ -167,8 +176,10 @@ Result<std::unique_ptr<Catalog>> BuildAndOpen(const Dataset& dataset, const std:
 }  // namespace
 
 ShardStamp StampOf(const ShardRow& row, const struct stat& status) {
-  return {row.name, static_cast<uint64_t>(status.st_size),
-          int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec, row.id};
+  // Unsigned, so that a time centuries away wraps and is not undefined.
+  const uint64_t mtime =
+      static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(status.st_mtim.tv_nsec);
+  return {row.name, static_cast<uint64_t>(status.st_size), static_cast<int64_t>(mtime), row.id};
 }
 
 Result<std::unique_ptr<Catalog>> OpenOrBuildCatalog(const Dataset& dataset, const std::string& cache_folder,
@@ -180,10 +191,12 @@ Result<std::unique_ptr<Catalog>> OpenOrBuildCatalog(const Dataset& dataset, cons
   auto before = Catalog::Open(folder);
   if (before && (*before)->shards() == *stamps) return before;
   for (int attempt = 1;; ++attempt) {
+    if (auto made = MakeOwnFolder(cache_folder); !made) return PassOn(std::move(made));
+    const auto lock = FolderLock::Take(folder);
+    if (!lock) return tl::unexpected<Error>(lock.error());
     auto built = BuildAndOpen(dataset, *stamps, folder, before ? before->get() : nullptr, on_progress);
     // Deleting the cache is allowed at any time, also now; then what was being built is nowhere.
-    const bool folder_went = !built && access(folder.c_str(), F_OK) != 0 && access(cache_folder.c_str(), W_OK) == 0;
-    if (built || !folder_went || attempt == kAttempts) return built;
+    if (built || attempt == kAttempts || lock->Holds()) return built;
   }
 }
 

@@ -1,6 +1,9 @@
 #include "cache/table_writer.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 namespace pcrfs {
@@ -13,6 +16,12 @@ constexpr uint64_t kBatchBytes = uint64_t{32} << 20;
 constexpr uint64_t kMapRoom = uint64_t{1} << 30;
 
 constexpr const char* kScratchName = "scratch";
+
+// LMDB calls a write that was cut short EIO, whatever the reason.
+bool DiskIsFull(const std::string& path) {
+  struct statvfs status;
+  return statvfs(path.c_str(), &status) == 0 && status.f_bavail * status.f_frsize < (1 << 20);
+}
 
 }  // namespace
 
@@ -55,7 +64,8 @@ Result<void> TableWriter::BeginBatch() {
 
 Result<void> TableWriter::EndBatch() {
   for (LmdbCursor& cursor : cursors_) cursor.reset();
-  if (const int rc = mdb_txn_commit(transaction_.release()); rc != 0) return LmdbFail("writing", path_, rc);
+  const int rc = mdb_txn_commit(transaction_.release());
+  if (rc != 0) return LmdbFail("writing", path_, rc == EIO && DiskIsFull(path_) ? ENOSPC : rc);
   return {};
 }
 
