@@ -18,7 +18,7 @@ photos=
 if [[ -n ${1:-} ]]; then
   photos=$(cd "$1" 2>/dev/null && pwd) || die "$1 is no folder that can be opened"
 fi
-mount_point=$(realpath -ms -- "${2:-$work/mount}")
+mount_point=$(realpath -m -- "${2:-$work/mount}")
 
 say "1/4 packages and program (the first time takes some minutes)"
 "$project/examples/install_deps.sh" build
@@ -62,6 +62,8 @@ dataset=$work/datasets/$(basename "$photos")-$(printf %s "$photos" | cksum | cut
 mkdir -p "$work/datasets"
 for stamp in "$dataset/PCR_index.pb" "$dataset/pack.plan"; do
   if [[ -f $stamp && -n $(find "$photos" -newer "$stamp" -print -quit) ]]; then
+    elsewhere=$(findmnt --noheadings --types fuse.pcrfs --output TARGET --source "$dataset" | head -n 1 || true)
+    [[ -z $elsewhere ]] || die "$photos has changed since it was packed, and is mounted on $elsewhere: take that down first"
     say "$photos has changed since it was packed"
     rm -rf "$dataset"
   fi
