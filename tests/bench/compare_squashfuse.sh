@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
 # compare_squashfuse.sh PCRFS RANDOM_READ_CC PHOTOS [LEVEL [THREADS [ROUNDS]]]: pcrfs against squashfuse_ll.
 #
-# The same files (PHOTOS at LEVEL, default 3) from a mount of pcrfs and from an uncompressed squashfs image through
-# squashfuse_ll, read whole in random order by THREADS (2) threads, ROUNDS (20) times. The two take turns, so that both
-# see the same machine. Prints files/s of the first round and the median of the later half, and the ratios. Needs Debian's
-# squashfs-tools and squashfuse. RANDOM_READ_CC is the source of a reader that prints "round N: FILES files, X files/s".
+# The same files (PHOTOS at LEVEL, default 3; taken several times over when there are fewer than 1000) from a mount of
+# pcrfs and from an uncompressed squashfs image through squashfuse_ll, read whole in random order by THREADS (2) threads,
+# ROUNDS (20) times in a row. The two take turns, four of them, so that both see the same machine. Prints files/s of the
+# first round and the median of the later halves, and the ratios. Needs Debian's squashfs-tools and squashfuse.
+# RANDOM_READ_CC is the source of a reader that prints "round N: FILES files, X files/s".
 set -euo pipefail
-(($# >= 3)) || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+(($# >= 3)) || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 source "$(dirname "$0")/../support/mounted.sh"
 reader_source=$2 photos=$3 level=${4:-3} threads=${5:-2} rounds=${6:-20}
 
 g++ -O2 -std=c++20 "$reader_source" -o "$scratch/random_read" -lpthread
-pack_and_mount "$1" "$photos"
+count=$(find "$photos" -type f | wc -l)
+for ((copy = 0; copy * count < 1000; ++copy)); do
+  mkdir -p "$scratch/photos"
+  cp -r "$photos" "$scratch/photos/$copy"
+done
+pack_and_mount "$1" "$scratch/photos"
 "$pcrfs" extract "$dataset" "$scratch/files" --level "$level"
 mksquashfs "$scratch/files" "$scratch/image" -noI -noD -noF -noX -no-progress -quiet >/dev/null
 
@@ -31,18 +37,18 @@ diff -r "$squash" "$mount/scan$level"
 fusermount3 -u "$squash" && squashfuse_ll "$scratch/image" "$squash"
 "$pcrfs" umount "$mount" && "$pcrfs" mount "$dataset" "$mount"
 
-measure() { "$scratch/random_read" "$2" "$threads" "$1" | sed -nE 's/^round ([0-9]+):.* ([0-9.]+) files\/s.*/\2/p'; }
+# files/s of each round of one reader process, on the mount given
+measure() { "$scratch/random_read" "$1" "$threads" "$rounds" | sed -nE 's/^round [0-9]+:.* ([0-9.]+) files\/s.*/\1/p'; }
+later_half() { tail -n $((rounds - rounds / 2)); }
 median() { LC_ALL=C sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
-first_ours=$(measure 1 "$mount/scan$level")
-first_theirs=$(measure 1 "$squash")
-ours=() theirs=()
-for ((turn = 0; turn < rounds; turn += 5)); do
-  mapfile -t -O "${#ours[@]}" ours < <(measure 5 "$mount/scan$level")
-  mapfile -t -O "${#theirs[@]}" theirs < <(measure 5 "$squash")
+for ((turn = 0; turn < 4; ++turn)); do
+  measure "$mount/scan$level" >"$scratch/ours.$turn"
+  measure "$squash" >"$scratch/theirs.$turn"
 done
-later_ours=$(printf '%s\n' "${ours[@]:rounds/2}" | median)
-later_theirs=$(printf '%s\n' "${theirs[@]:rounds/2}" | median)
+first_ours=$(head -n 1 "$scratch/ours.0") first_theirs=$(head -n 1 "$scratch/theirs.0")
+later_ours=$(for file in "$scratch"/ours.*; do later_half <"$file"; done | median)
+later_theirs=$(for file in "$scratch"/theirs.*; do later_half <"$file"; done | median)
 awk -v a="$first_ours" -v b="$first_theirs" -v c="$later_ours" -v d="$later_theirs" -v level="$level" -v threads="$threads" \
   'BEGIN {
     printf "level %d, %d threads, files/s   pcrfs   squashfuse_ll   ratio\n", level, threads
