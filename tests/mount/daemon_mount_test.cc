@@ -1,0 +1,283 @@
+// Mounting and unmounting as users do it: exit statuses, sentences, signals, dead daemons.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "format/file.h"
+#include "mount/mount_point.h"
+#include "tests/support/mount_fixture.h"
+
+namespace pcrfs {
+namespace {
+
+using testing::BackgroundMount;
+using testing::Eventually;
+using ::testing::HasSubstr;
+using testing::PackedPhotos;
+using testing::ProgramResult;
+using testing::ReadFile;
+using testing::RunProgram;
+using ::testing::StartsWith;
+
+bool IsMounted(const PackedPhotos& photos) { return FindMount(photos.mount_point()).has_value(); }
+
+// Not gone, and not only waiting to be reaped by whoever adopted it.
+bool IsRunning(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && text.compare(name_end, 3, ") Z") != 0;
+}
+
+// One sentence on stderr, nothing on stdout, nothing mounted, no process left.
+void ExpectRefused(const PackedPhotos& photos, const ProgramResult& result, const std::string& said, int status = 1) {
+  EXPECT_EQ(result.status, status) << result.err;
+  EXPECT_THAT(result.err, StartsWith("pcrfs: "));
+  EXPECT_THAT(result.err, HasSubstr(said));
+  if (status == 1) {
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+  EXPECT_EQ(result.out, "");
+  EXPECT_FALSE(IsMounted(photos));
+}
+
+class StartTest : public ::testing::Test {
+ protected:
+  // Also what a failed test left mounted.
+  void TearDown() override {
+    while (IsMounted(photos_)) umount2(photos_.mount_point().c_str(), MNT_DETACH);
+  }
+
+  PackedPhotos photos_;
+
+  ProgramResult Mount(std::vector<std::string> options = {}) {
+    options.insert(options.begin(), {"mount", photos_.dataset(), photos_.mount_point()});
+    return photos_.Pcrfs(options);
+  }
+  ProgramResult Umount() { return photos_.Pcrfs({"umount", photos_.mount_point()}); }
+};
+
+TEST_F(StartTest, SaysInOneSentenceWhatIsMountedAndCanBeUsedAtOnce) {
+  const ProgramResult mounted = Mount();
+  EXPECT_EQ(mounted.status, 0) << mounted.err;
+  EXPECT_TRUE(std::filesystem::exists(photos_.mount_point() + "/scan10/n00/0.jpg"));
+  EXPECT_THAT(mounted.out, HasSubstr("levels 1 to 10"));
+  EXPECT_EQ(std::count(mounted.out.begin(), mounted.out.end(), '\n'), 1);
+  EXPECT_EQ(mounted.err, "");
+  EXPECT_EQ(Umount().status, 0);
+  EXPECT_FALSE(IsMounted(photos_));
+}
+
+TEST_F(StartTest, TheCommandsOutputEndsWithTheCommand) {
+  // A daemon that kept its standard output open would keep the shell waiting here.
+  const ProgramResult result = RunProgram(
+      {"timeout", "60", "sh", "-c", "said=$(\"$0\" mount \"$1\" \"$2\" --cache-dir \"$3\" 2>&1) && echo \"<$said>\"",
+       PCRFS_PROGRAM, photos_.dataset(), photos_.mount_point(), photos_.cache()});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("is mounted on"));
+  EXPECT_EQ(Umount().status, 0);
+}
+
+TEST_F(StartTest, RelativePathsWorkAlthoughTheDaemonLeaves) {
+  const ProgramResult result =
+      RunProgram({"sh", "-c",
+                  "cd \"$1\" && \"$0\" mount 'data set, packed' './mount point' --cache-dir cache --log-file log -o "
+                  "level=2 && cat 'mount point/n00/0.jpg' > copy",
+                  PCRFS_PROGRAM, photos_ / ""});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_GT(std::filesystem::file_size(photos_ / "copy"), 0u);
+  EXPECT_EQ(Umount().status, 0);
+  EXPECT_TRUE(Eventually([&] {
+    const Bytes log = ReadFile(photos_ / "log");
+    return AsText(log).find("is unmounted") != std::string_view::npos;
+  }));
+}
+
+TEST_F(StartTest, WithoutASubcommandAndAsMountHelper) {
+  ProgramResult mounted = photos_.Pcrfs({photos_.dataset(), photos_.mount_point(), "-o", "rw,dev,suid,noatime"});
+  EXPECT_EQ(mounted.status, 0) << mounted.err;
+  EXPECT_TRUE(IsMounted(photos_));
+  EXPECT_EQ(Umount().status, 0);
+
+  const std::string helper = photos_ / "mount.fuse.pcrfs";
+  ASSERT_EQ(symlink(PCRFS_PROGRAM, helper.c_str()), 0);
+  const std::string cache = "PCRFS_CACHE_DIR=" + photos_.cache();
+  mounted = RunProgram({"env", cache, helper, photos_.dataset(), photos_.mount_point(), "-f", "-o", "rw"});
+  EXPECT_EQ(mounted.status, 0) << mounted.err;
+  EXPECT_FALSE(IsMounted(photos_));  // -f: only pretend
+  mounted = RunProgram({"env", cache, helper, photos_.dataset(), photos_.mount_point(), "-n", "-o", "rw,_netdev"});
+  EXPECT_EQ(mounted.status, 0) << mounted.err;
+  EXPECT_TRUE(IsMounted(photos_));
+  EXPECT_EQ(Umount().status, 0);
+}
+
+TEST_F(StartTest, RefusesWhatIsNoDataSet) {
+  ExpectRefused(photos_, photos_.Pcrfs({"mount", photos_ / "nothing", photos_.mount_point()}), "nothing");
+  ExpectRefused(photos_, photos_.Pcrfs({"mount", photos_.source(), photos_.mount_point()}), "PCR_index.pb");
+  std::filesystem::resize_file(photos_.dataset() + "/PCR_index.pb", 10);
+  ExpectRefused(photos_, Mount(), "PCR_index.pb");
+}
+
+TEST_F(StartTest, NamesAMissingOrDamagedShard) {
+  const std::string shard = photos_.dataset() + "/PCR_0.pcr";
+  const Bytes bytes = ReadFile(shard);
+  std::filesystem::resize_file(shard, bytes.size() - 1);
+  ExpectRefused(photos_, Mount(), "PCR_0.pcr");
+  std::filesystem::remove(shard);
+  ExpectRefused(photos_, Mount(), "PCR_0.pcr");
+  testing::WriteFile(shard, bytes);
+  EXPECT_EQ(Mount().status, 0);  // nothing of the failures is left in the cache
+  EXPECT_EQ(Umount().status, 0);
+}
+
+TEST_F(StartTest, RefusesAMountPointThatIsNone) {
+  const auto mount_on = [&](const std::string& path) { return photos_.Pcrfs({"mount", photos_.dataset(), path}); };
+  ExpectRefused(photos_, mount_on(photos_ / "missing"), "mkdir -p");
+  ExpectRefused(photos_, mount_on(photos_.dataset() + "/PCR_0.pcr"), "is not a folder");
+  ExpectRefused(photos_, mount_on(photos_.source()), "is not empty");
+  ExpectRefused(photos_, photos_.Pcrfs({"mount", photos_.dataset(), photos_.dataset(), "-o", "nonempty"}),
+                "would hide the data set");
+}
+
+TEST_F(StartTest, NonemptyCanBeAskedFor) {
+  testing::WriteFile(photos_.mount_point() + "/below", std::string_view("x"));
+  ExpectRefused(photos_, Mount(), "is not empty");
+  EXPECT_EQ(Mount({"-o", "nonempty"}).status, 0);
+  EXPECT_FALSE(std::filesystem::exists(photos_.mount_point() + "/below"));
+  EXPECT_EQ(Umount().status, 0);
+  EXPECT_TRUE(std::filesystem::exists(photos_.mount_point() + "/below"));
+}
+
+TEST_F(StartTest, RefusesOptionsThatCannotBe) {
+  ExpectRefused(photos_, Mount({"-o", "level=11"}), "level");
+  ExpectRefused(photos_, Mount({"-o", "frobnicate"}), "frobnicate", 2);
+  ExpectRefused(photos_, Mount({"--log-file", photos_.dataset() + "/PCR_0.pcr/log"}), "cannot log");
+}
+
+TEST_F(StartTest, RefusesACacheThatCannotBeWritten) {
+  testing::WriteFile(photos_ / "file", std::string_view("x"));
+  ExpectRefused(photos_, Mount({"--cache-dir", photos_ / "file"}), "file");
+  ExpectRefused(photos_, Mount({"--cache-dir", "/proc/pcrfs"}), "/proc/pcrfs");
+}
+
+TEST_F(StartTest, RefusesToMountTwiceOnOnePlace) {
+  ASSERT_EQ(Mount().status, 0);
+  const ProgramResult second = Mount();
+  EXPECT_EQ(second.status, 1);
+  EXPECT_THAT(second.err, HasSubstr("already mounted"));
+  EXPECT_TRUE(IsMounted(photos_));
+  EXPECT_EQ(Umount().status, 0);
+  EXPECT_FALSE(IsMounted(photos_));
+}
+
+TEST_F(StartTest, OneDataSetCanBeMountedInTwoPlaces) {
+  const BackgroundMount first(photos_);
+  const std::string other = photos_ / "other";
+  ASSERT_EQ(mkdir(other.c_str(), 0755), 0);
+  EXPECT_EQ(photos_.Pcrfs({"mount", photos_.dataset(), other}).status, 0);
+  EXPECT_EQ(ReadFile(other + "/scan3/n00/0.jpg"), ReadFile(first / "scan3/n00/0.jpg"));
+  EXPECT_EQ(photos_.Pcrfs({"umount", other}).status, 0);
+  EXPECT_TRUE(IsMounted(photos_));
+}
+
+TEST_F(StartTest, UmountRefusesWhatIsNotOurs) {
+  EXPECT_THAT(Umount().err, HasSubstr("nothing is mounted on"));
+  EXPECT_THAT(photos_.Pcrfs({"umount", "/proc"}).err, HasSubstr("is no mount of pcrfs"));
+  EXPECT_EQ(photos_.Pcrfs({"umount", "/proc"}).status, 1);
+}
+
+TEST_F(StartTest, UmountSaysThatTheMountIsInUse) {
+  const BackgroundMount mount(photos_);
+  {
+    const UniqueFd fd(open((mount / "scan1/n00/0.jpg").c_str(), O_RDONLY));
+    const ProgramResult busy = Umount();
+    EXPECT_EQ(busy.status, 1);
+    EXPECT_THAT(busy.err, HasSubstr("in use"));
+    EXPECT_TRUE(IsMounted(photos_));
+  }
+  const pid_t daemon = mount.daemon();
+  ASSERT_GT(daemon, 0);
+  EXPECT_EQ(Umount().status, 0);
+  EXPECT_TRUE(Eventually([&] { return !IsRunning(daemon); }));
+}
+
+TEST_F(StartTest, SigtermUnmountsAlsoWhenBusyAndSighupDoesNothing) {
+  for (const bool busy : {false, true}) {
+    const BackgroundMount mount(photos_);
+    const pid_t daemon = mount.daemon();
+    ASSERT_GT(daemon, 0);
+    const UniqueFd fd(busy ? open((mount / "scan1/n00/0.jpg").c_str(), O_RDONLY) : -1);
+    kill(daemon, SIGHUP);
+    EXPECT_FALSE(ReadFile(mount / "scan4/n00/0.jpg").empty());
+    kill(daemon, SIGTERM);
+    EXPECT_TRUE(Eventually([&] { return !IsMounted(photos_) && !IsRunning(daemon); })) << busy;
+  }
+}
+
+TEST_F(StartTest, ADeadDaemonsMountIsReplaced) {
+  const BackgroundMount mount(photos_);
+  EXPECT_FALSE(ReadFile(mount / "scan4/n00/0.jpg").empty());
+  kill(mount.daemon(), SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return access((mount / "scan4/n01/0.jpg").c_str(), F_OK) != 0 && errno == ENOTCONN; }));
+  const ProgramResult again = Mount();
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_FALSE(ReadFile(mount / "scan4/n01/0.jpg").empty());
+  EXPECT_EQ(Umount().status, 0);
+  EXPECT_FALSE(IsMounted(photos_));
+}
+
+TEST_F(StartTest, ADeadDaemonsMountCanBeTakenDown) {
+  const BackgroundMount mount(photos_);
+  kill(mount.daemon(), SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return access((mount / "scan4").c_str(), F_OK) != 0; }));
+  EXPECT_EQ(Umount().status, 0);
+  EXPECT_FALSE(IsMounted(photos_));
+}
+
+TEST_F(StartTest, InTheForegroundItServesUntilInterrupted) {
+  const std::string log = photos_ / "stderr";
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open(log.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+    execl(PCRFS_PROGRAM, "pcrfs", "mount", photos_.dataset().c_str(), photos_.mount_point().c_str(), "-f",
+          "--cache-dir", photos_.cache().c_str(), nullptr);
+    _exit(127);
+  }
+  const auto says = [&](const char* text) {
+    const Bytes bytes = ReadFile(log);
+    return AsText(bytes).find(text) != std::string_view::npos;
+  };
+  EXPECT_TRUE(Eventually([&] { return access(log.c_str(), F_OK) == 0 && says("is mounted on"); }));
+  EXPECT_FALSE(ReadFile(photos_.mount_point() + "/scan4/n00/0.jpg").empty());
+  kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_FALSE(IsMounted(photos_));
+  EXPECT_TRUE(says("is unmounted"));
+}
+
+TEST_F(StartTest, AcceptsADescriptorThatIsMountedAlready) {
+  const int fuse = open("/dev/fuse", O_RDWR);  // inherited by the program
+  ASSERT_GE(fuse, 0);
+  const std::string options = "fd=" + std::to_string(fuse) + ",rootmode=40000,user_id=0,group_id=0,default_permissions";
+  ASSERT_EQ(mount("ds", photos_.mount_point().c_str(), "fuse.pcrfs", MS_RDONLY | MS_NOSUID | MS_NODEV, options.c_str()),
+            0);
+  const ProgramResult mounted = photos_.Pcrfs({photos_.dataset(), "/dev/fd/" + std::to_string(fuse)});
+  close(fuse);
+  EXPECT_EQ(mounted.status, 0) << mounted.err;
+  EXPECT_FALSE(ReadFile(photos_.mount_point() + "/scan4/n00/0.jpg").empty());
+  EXPECT_EQ(Umount().status, 0);
+}
+
+}  // namespace
+}  // namespace pcrfs

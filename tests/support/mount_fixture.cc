@@ -1,0 +1,151 @@
+#include "tests/support/mount_fixture.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cache/catalog_builder.h"
+#include "format/dataset.h"
+#include "mount/mount_point.h"
+
+namespace pcrfs::testing {
+namespace {
+
+[[noreturn]] void Die(const std::string& why) {
+  std::fprintf(stderr, "mount fixture: %s\n", why.c_str());
+  std::abort();
+}
+
+template <typename T>
+T Must(Result<T> result) {
+  if (!result) Die(result.error().message);
+  return *std::move(result);
+}
+
+void RequireFuse() {
+  if (access("/dev/fuse", R_OK | W_OK) != 0)
+    Die("these tests mount through /dev/fuse, which cannot be opened here; give the container --device /dev/fuse");
+}
+
+void MountGone(const std::string& path) {
+  if (FindMount(path)) umount2(path.c_str(), MNT_DETACH);
+}
+
+std::string Text(const std::string& path) {
+  const Bytes bytes = ReadFile(path);
+  return std::string(AsText(bytes));
+}
+
+}  // namespace
+
+ProgramResult RunProgram(const std::vector<std::string>& words) {
+  const TempDir folder;
+  const std::string out = folder / "out", err = folder / "err";
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT, 0600);
+  std::vector<std::string> copies = words;
+  std::vector<char*> arguments;
+  for (std::string& word : copies) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  if (posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ) != 0)
+    Die("cannot run " + words[0]);
+  posix_spawn_file_actions_destroy(&actions);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), Text(out), Text(err)};
+}
+
+bool Eventually(const std::function<bool()>& is_so) {
+  for (int i = 0; i < 1000; ++i) {
+    if (is_so()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+std::vector<std::string> FilesBelow(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) files.push_back(entry.path().string().substr(folder.size() + 1));
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+PackedPhotos::PackedPhotos(const PhotoFolder& spec, const PackOptions& options) {
+  MakePhotoFolder(source(), spec);
+  PackForTest(source(), dataset(), options);
+  if (mkdir(mount_point().c_str(), 0755) != 0) Die("cannot make " + mount_point());
+}
+
+ProgramResult PackedPhotos::Pcrfs(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(), {"env", "PCRFS_CACHE_DIR=" + cache(), PCRFS_PROGRAM});
+  return RunProgram(arguments);
+}
+
+BackgroundMount::BackgroundMount(const PackedPhotos& photos, std::vector<std::string> options)
+    : path_(photos.mount_point()), dataset_(photos.dataset()) {
+  RequireFuse();
+  options.insert(options.begin(), {"mount", dataset_, path_});
+  const ProgramResult mounted = photos.Pcrfs(options);
+  if (mounted.status != 0) Die("pcrfs mount: " + mounted.err);
+}
+
+BackgroundMount::~BackgroundMount() { MountGone(path_); }
+
+pid_t BackgroundMount::daemon() const {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
+    const std::string words{std::istreambuf_iterator<char>(file), {}};
+    // NUL-terminated words; the test programs themselves never have this mount point among theirs.
+    if (words.find('\0' + path_ + '\0') != std::string::npos) return std::atoi(name.c_str());
+  }
+  return 0;
+}
+
+std::unique_ptr<FileSystem> OpenFileSystem(const PackedPhotos& photos, const MountView& view, FaultObserver on_fault) {
+  std::filesystem::create_directory(photos.cache());
+  std::filesystem::permissions(photos.cache(), std::filesystem::perms::owner_all);
+  Dataset dataset = Must(Dataset::Open(photos.dataset()));
+  auto catalog = Must(OpenOrBuildCatalog(dataset, photos.cache(), [](const CatalogProgress&) {}));
+  return Must(FileSystem::Open(std::move(dataset), std::move(catalog), view, std::move(on_fault)));
+}
+
+SessionMount::SessionMount(const PackedPhotos& photos, const MountView& view)
+    : path_(photos.mount_point()), files_(OpenFileSystem(photos, view)), state_(std::make_unique<MountState>(*files_)) {
+  RequireFuse();
+  SessionOptions options;
+  options.mount_point = path_;
+  options.source = photos.dataset();
+  session_ = Must(Session::Mount(*state_, options));
+  server_ = std::thread([this] {
+    if (auto served = session_->Serve(); !served) Die(served.error().message);
+  });
+  if (auto works = session_->Probe(); !works) Die(works.error().message);
+}
+
+SessionMount::~SessionMount() { Stop(); }
+
+void SessionMount::Stop() {
+  if (!server_.joinable()) return;
+  session_->Stop();
+  server_.join();
+  session_->Unmount();
+}
+
+}  // namespace pcrfs::testing

@@ -1,0 +1,103 @@
+// Packed photos and real mounts of them through /dev/fuse, for tests that act as a user would.
+//
+// Everything made here is taken down and removed when the object goes, also when the test failed. A machine without
+// /dev/fuse fails these tests with a sentence; nothing is skipped. Each object belongs to one thread.
+#ifndef PCRFS_TESTS_SUPPORT_MOUNT_FIXTURE_H_
+#define PCRFS_TESTS_SUPPORT_MOUNT_FIXTURE_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "fs/file_system.h"
+#include "mount/fuse_ops.h"
+#include "mount/session.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_dataset.h"
+
+namespace pcrfs::testing {
+
+struct ProgramResult {
+  int status = -1;  // exit status, or 128 + number of the signal that ended it
+  std::string out, err;
+};
+
+// Runs words[0] with the others as arguments, and waits for it. A program that can only be a path to it is found so,
+// others by PATH.
+[[nodiscard]] ProgramResult RunProgram(const std::vector<std::string>& words);
+
+// Asks again and again, for ten seconds at most, until it is so.
+[[nodiscard]] bool Eventually(const std::function<bool()>& is_so);
+
+// Files below `folder` that are regular, as paths relative to it, sorted.
+[[nodiscard]] std::vector<std::string> FilesBelow(const std::string& folder);
+
+// Made photos, packed; a mount point and a cache of its own.
+class PackedPhotos {
+ public:
+  explicit PackedPhotos(const PhotoFolder& spec = {}, const PackOptions& options = {});
+
+  [[nodiscard]] std::string source() const { return folder_ / "photos"; }
+  [[nodiscard]] std::string dataset() const { return folder_ / "data set, packed"; }
+  [[nodiscard]] std::string mount_point() const { return folder_ / "mount point"; }
+  [[nodiscard]] std::string cache() const { return folder_ / "cache"; }
+  [[nodiscard]] std::string operator/(std::string_view name) const { return folder_ / name; }
+
+  // The built program, with this cache.
+  [[nodiscard]] ProgramResult Pcrfs(std::vector<std::string> arguments) const;
+
+ private:
+  TempDir folder_;
+};
+
+// `pcrfs mount DATASET MOUNTPOINT`, in the background.
+class BackgroundMount {
+ public:
+  explicit BackgroundMount(const PackedPhotos& photos, std::vector<std::string> options = {});
+  ~BackgroundMount();
+  BackgroundMount(const BackgroundMount&) = delete;
+  BackgroundMount& operator=(const BackgroundMount&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
+  // The process that serves it.
+  [[nodiscard]] pid_t daemon() const;
+
+ private:
+  std::string path_;
+  std::string dataset_;
+};
+
+// A session in a thread of the test itself, whose requests can be counted.
+class SessionMount {
+ public:
+  explicit SessionMount(const PackedPhotos& photos, const MountView& view = {});
+  ~SessionMount();
+  SessionMount(const SessionMount&) = delete;
+  SessionMount& operator=(const SessionMount&) = delete;
+
+  [[nodiscard]] std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
+  [[nodiscard]] uint64_t requests(RequestKind kind) const { return state_->requests[kind]; }
+  // Stops serving and unmounts, now instead of at the end.
+  void Stop();
+
+ private:
+  std::string path_;
+  std::unique_ptr<FileSystem> files_;
+  std::unique_ptr<MountState> state_;
+  std::unique_ptr<Session> session_;
+  std::thread server_;
+};
+
+// The data set opened as a mount does; ends the test program when that fails.
+[[nodiscard]] std::unique_ptr<FileSystem> OpenFileSystem(
+    const PackedPhotos& photos, const MountView& view, FaultObserver on_fault = [](const Error&) {});
+
+}  // namespace pcrfs::testing
+
+#endif  // PCRFS_TESTS_SUPPORT_MOUNT_FIXTURE_H_
