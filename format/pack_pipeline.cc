@@ -49,6 +49,15 @@ PackSummary CountsOf(const LoneShard& shard) {
   return counts;
 }
 
+// A file that cannot be read is skipped; a disk that was pulled out must not become a data set of nothing.
+Result<void> CheckSource(const PackJob& job) {
+  struct stat opened, named;
+  if (fstat(job.source, &opened) != 0 || stat(job.source_path.c_str(), &named) != 0)
+    return SystemFail("the source folder " + Quoted(job.source_path) + " cannot be reached any more", errno);
+  if (opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return {};
+  return Fail(ErrorCode::kNotFound, "the source folder " + Quoted(job.source_path) + " was replaced meanwhile");
+}
+
 // Turns a shard's items into the shard. Nothing of it is left under its name when that fails.
 class ShardAssembly {
  public:
@@ -113,6 +122,7 @@ class ShardAssembly {
       }
       if (fault->code != ErrorCode::kStale) break;
     }
+    if (auto there = CheckSource(job_); !there) return there;
     report_.Skipped(path, fault->message);
     return {};
   }
@@ -245,7 +255,7 @@ class PackPipeline {
     const SourceRecord& record = shard->plan.items[i];
     shard->items[i] = MakePackItem(job_.source, record, labels_);
     if (const auto* error = std::get_if<Error>(&shard->items[i])) {
-      if (auto there = CheckSource(); !there) return there;
+      if (auto there = CheckSource(job_); !there) return there;
       report_.Skipped(record.path, error->message);
     }
     report_.Done(1, record.size);
@@ -254,15 +264,6 @@ class PackPipeline {
       if (--shard->unfinished > 0) return {};
     }
     return Write(std::move(shard));
-  }
-
-  // A file that cannot be read is skipped; a disk that was pulled out must not become a data set of nothing.
-  Result<void> CheckSource() const {
-    struct stat opened, named;
-    if (fstat(job_.source, &opened) != 0 || stat(job_.source_path.c_str(), &named) != 0)
-      return SystemFail("the source folder " + Quoted(job_.source_path) + " cannot be reached any more", errno);
-    if (opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return {};
-    return Fail(ErrorCode::kNotFound, "the source folder " + Quoted(job_.source_path) + " was replaced meanwhile");
   }
 
   Result<void> Write(ShardPtr shard) {

@@ -1,5 +1,7 @@
 #include "format/verifier.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -66,6 +68,7 @@ class Verification {
     const auto on_fault = [this](const Error& fault) { Fault(fault); };
     auto shard = dataset_.OpenShard(position);
     if (!shard) return Fault(shard.error());
+    posix_fadvise((*shard)->fd(), 0, 0, POSIX_FADV_SEQUENTIAL);  // it was opened for random access
     auto index = dataset_.ReadShardIndex(position, **shard);
     if (!index) return Fault(index.error());
     Count(*index);

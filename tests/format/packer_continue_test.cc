@@ -23,7 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
+using testing::Differences;
 using ::testing::ElementsAre;
+using testing::FilesIn;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::MakePhotoFolder;
@@ -35,22 +37,6 @@ using testing::TempDir;
 using testing::WriteFile;
 
 constexpr PackOptions kSmallShards = {.jobs = 2, .record_images = 3};
-
-std::map<std::string, Bytes> Files(const std::string& folder) {
-  std::map<std::string, Bytes> files;
-  for (const auto& entry : fs::directory_iterator(folder)) files[entry.path().filename()] = ReadFile(entry.path());
-  return files;
-}
-
-// Names of files that only one of two has, or that have other bytes.
-std::vector<std::string> Differences(const std::map<std::string, Bytes>& a, const std::map<std::string, Bytes>& b) {
-  std::vector<std::string> names;
-  for (const auto& [name, bytes] : a)
-    if (!b.contains(name) || b.at(name) != bytes) names.push_back(name);
-  for (const auto& [name, bytes] : b)
-    if (!a.contains(name)) names.push_back(name);
-  return names;
-}
 
 // Ends its process, as by kill -9, at the given call.
 class KilledAt : public PackObserver {
@@ -104,7 +90,7 @@ class PackerContinue : public ::testing::Test {
   void SetUp() override {
     MakePhotoFolder(source.path(), {.classes = 2, .images_per_class = 6});
     PackForTest(source.path(), out / "whole", kSmallShards);
-    whole = Files(out / "whole");
+    whole = FilesIn(out / "whole");
     ASSERT_EQ(whole.size(), 6U);
   }
 
@@ -125,7 +111,7 @@ TEST_F(PackerContinue, KilledAfterEachFileInTurn) {
   for (int call = 0; PackKilledAt(call, source.path(), dataset, kSmallShards); call = (call + 1) % 15)
     ASSERT_LT(++kills, 100);
   EXPECT_GT(kills, 5);
-  EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty());
+  EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
 }
 
 TEST_F(PackerContinue, KilledAtEachFileOfAFreshPack) {
@@ -133,7 +119,7 @@ TEST_F(PackerContinue, KilledAtEachFileOfAFreshPack) {
     const std::string dataset = out / ("set" + std::to_string(call));
     if (!PackKilledAt(call, source.path(), dataset, kSmallShards)) break;
     Continue(dataset);
-    EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty()) << "killed at call " << call;
+    EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty()) << "killed at call " << call;
     ASSERT_LT(call, 100);
   }
 }
@@ -160,7 +146,7 @@ TEST_F(PackerContinue, KilledAtRandomMoments) {
     }
     if (!fs::exists(dataset + "/PCR_index.pb") || fs::exists(dataset + "/pack.plan")) Continue(dataset);
     fs::remove(dataset + "/pack.lock");  // of one killed right before it let go
-    ASSERT_THAT(Differences(Files(dataset), whole), IsEmpty()) << "round " << round;
+    ASSERT_THAT(Differences(FilesIn(dataset), whole), IsEmpty()) << "round " << round;
   }
   EXPECT_GT(kills, 5) << "too few kills to have tried anything";
 }
@@ -172,7 +158,7 @@ TEST_F(PackerContinue, KilledBetweenIndexAndEndOfThePlan) {
   Continue(dataset);
   WriteFile(dataset + "/pack.plan", plan);
   Continue(dataset);
-  EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty());
+  EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
 }
 
 TEST_F(PackerContinue, KeepsWholeShardsAndCountsThemAsDone) {
@@ -182,7 +168,7 @@ TEST_F(PackerContinue, KeepsWholeShardsAndCountsThemAsDone) {
   struct stat before, after;
   ASSERT_EQ(stat((dataset + "/PCR_2.pcr").c_str(), &before), 0);
   const Collector observer = Continue(dataset);
-  EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty());
+  EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
   ASSERT_EQ(stat((dataset + "/PCR_2.pcr").c_str(), &after), 0);
   EXPECT_EQ(before.st_ino, after.st_ino) << "written anew";
   EXPECT_EQ(observer.last.files_done, observer.last.files_total);
@@ -217,13 +203,13 @@ TEST_F(PackerContinue, ADamagedShardIsWrittenAnew) {
     WriteFile(dataset + "/PCR_1.pcr", damaged);
     damaged[at] ^= 0x10;
     Continue(dataset);
-    ASSERT_THAT(Differences(Files(dataset), whole), IsEmpty()) << "byte " << at;
+    ASSERT_THAT(Differences(FilesIn(dataset), whole), IsEmpty()) << "byte " << at;
   }
   WriteFile(dataset + "/pack.plan", plan);
   fs::resize_file(dataset + "/PCR_1.pcr", damaged.size() / 2);
   WriteFile(dataset + "/PCR_2.pcr", "");
   Continue(dataset);
-  EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty());
+  EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
 }
 
 TEST_F(PackerContinue, AShardOfOtherFilesIsWrittenAnew) {
@@ -231,7 +217,7 @@ TEST_F(PackerContinue, AShardOfOtherFilesIsWrittenAnew) {
   BeginPack(source.path(), dataset);
   WriteFile(dataset + "/PCR_0.pcr", whole.at("PCR_1.pcr"));
   Continue(dataset);
-  EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty());
+  EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
 }
 
 TEST_F(PackerContinue, RemovesTheOtherSuffixAndStaleTemporaries) {
@@ -245,13 +231,13 @@ TEST_F(PackerContinue, RemovesTheOtherSuffixAndStaleTemporaries) {
   WriteFile(dataset + "/quality.json", "{}");
   Continue(dataset);
   whole["quality.json"] = ReadFile(dataset + "/quality.json");
-  EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty());
+  EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
 }
 
 TEST_F(PackerContinue, OtherSourceOrOptionsAreRefusedWithTheReason) {
   const std::string dataset = out / "set";
   BeginPack(source.path(), dataset);
-  const auto before = Files(dataset);
+  const auto before = FilesIn(dataset);
   TempDir other;
   WriteFile(other / "file", "1");
   Collector observer;
@@ -265,13 +251,13 @@ TEST_F(PackerContinue, OtherSourceOrOptionsAreRefusedWithTheReason) {
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(changed.error().message, HasSubstr("record-images=3 instead of"));
-  auto after = Files(dataset);
+  auto after = FilesIn(dataset);
   after["pack.lock"] = {};
   EXPECT_THAT(Differences(after, before), IsEmpty()) << "a refusal changes nothing";
   options = kSmallShards;
   options.jobs = 1;  // changes no byte
   EXPECT_TRUE(Pack(source.path(), dataset, options, observer));
-  EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty());
+  EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
 }
 
 TEST_F(PackerContinue, ADamagedPlanIsRefused) {
@@ -341,7 +327,7 @@ TEST_F(PackerContinue, AShardThatHoldsAVanishedFileIsKept) {
   fs::remove(source / gone);
   const Collector observer = Continue(dataset);
   EXPECT_THAT(observer.skipped, IsEmpty());
-  EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty());
+  EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
 }
 
 TEST_F(PackerContinue, AFileThatChangedIsStoredAsItIsNow) {
@@ -355,7 +341,7 @@ TEST_F(PackerContinue, AFileThatChangedIsStoredAsItIsNow) {
   EXPECT_EQ(ShardOfEach(dataset), ShardOfEach(out / "whole"));
   fs::remove_all(out / "anew");
   PackForTest(source.path(), out / "anew", kSmallShards);
-  for (const auto& [name, bytes] : Files(out / "anew"))
+  for (const auto& [name, bytes] : FilesIn(out / "anew"))
     EXPECT_TRUE(name == "PCR_index.pb" || ReadFile(dataset + "/" + name) == bytes) << name;
 }
 
@@ -397,7 +383,7 @@ TEST_F(PackerContinue, AFullDiskIsOneSentenceAndNoHalfShard) {
     ++failures;
     EXPECT_EQ(packed.error().code, ErrorCode::kNoSpace) << packed.error().message;
     EXPECT_THAT(packed.error().message, Not(HasSubstr("\n")));
-    for (const auto& [name, bytes] : Files(dataset)) {
+    for (const auto& [name, bytes] : FilesIn(dataset)) {
       if (name == "pack.plan") continue;
       ASSERT_TRUE(whole.contains(name)) << name;
       EXPECT_TRUE(bytes == whole.at(name)) << name << " is half a shard";
@@ -405,7 +391,7 @@ TEST_F(PackerContinue, AFullDiskIsOneSentenceAndNoHalfShard) {
     ASSERT_LT(kib, 10000);
   }
   EXPECT_GT(failures, 5);
-  EXPECT_THAT(Differences(Files(dataset), whole), IsEmpty());
+  EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
 }
 
 }  // namespace

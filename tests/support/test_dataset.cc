@@ -59,4 +59,20 @@ PackSummary PackForTest(const std::string& source, const std::string& dataset, c
   return *summary;
 }
 
+std::map<std::string, Bytes> FilesIn(const std::string& folder) {
+  std::map<std::string, Bytes> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    files[entry.path().filename()] = ReadFile(entry.path());
+  return files;
+}
+
+std::vector<std::string> Differences(const std::map<std::string, Bytes>& a, const std::map<std::string, Bytes>& b) {
+  std::vector<std::string> names;
+  for (const auto& [name, bytes] : a)
+    if (!b.contains(name) || b.at(name) != bytes) names.push_back(name);
+  for (const auto& [name, bytes] : b)
+    if (!a.contains(name)) names.push_back(name);
+  return names;
+}
+
 }  // namespace pcrfs::testing

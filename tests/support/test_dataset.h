@@ -2,8 +2,11 @@
 #ifndef PCRFS_TESTS_SUPPORT_TEST_DATASET_H_
 #define PCRFS_TESTS_SUPPORT_TEST_DATASET_H_
 
+#include <map>
 #include <string>
+#include <vector>
 
+#include "format/bytes.h"
 #include "format/packer.h"
 
 namespace pcrfs::testing {
@@ -20,6 +23,12 @@ void MakePhotoFolder(const std::string& folder, const PhotoFolder& spec = {});
 
 // Packs or ends the test program; skipped files end it, too.
 PackSummary PackForTest(const std::string& source, const std::string& dataset, const PackOptions& options = {});
+
+// Name and bytes of each file in a folder, which holds no other folders.
+std::map<std::string, Bytes> FilesIn(const std::string& folder);
+
+// Names of the files that only one of two folders has, or that have other bytes there.
+std::vector<std::string> Differences(const std::map<std::string, Bytes>& a, const std::map<std::string, Bytes>& b);
 
 }  // namespace pcrfs::testing
 
