@@ -2,7 +2,8 @@
 //
 // DecodeShardIndex trusts nothing: what it returns obeys every rule of FORMAT.md that the index alone can show, so
 // later code may use names, counts, offsets and sizes as they are. Both functions are pure and thread-safe; the
-// results own their memory, which is bounded by the format's limits (index of at most 256 MiB, 65,536 entries).
+// results own their memory, which is bounded by the format's limits (index of at most 256 MiB, 65,536 entries);
+// decoding takes at most about four times the bytes of the index beside them, and 96 MiB for 65,536 ordinary images.
 // Errors: kDamaged (with what, expected, found), kLimit, kUnsupported (format_version of a later release).
 #ifndef PCRFS_FORMAT_SHARD_INDEX_H_
 #define PCRFS_FORMAT_SHARD_INDEX_H_
