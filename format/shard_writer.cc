@@ -125,7 +125,7 @@ Result<void> WriteImages(const std::vector<ImageItem>& images, ByteSpan metadata
 ShardWriter::ShardWriter(AtomicFile file, std::string name, ShardIndex index)
     : file_(std::move(file)), name_(std::move(name)), index_(std::move(index)) {}
 
-Result<ShardWriter> ShardWriter::Create(ShardPlan plan, std::vector<ImageItem> images) {
+Result<ShardWriter> ShardWriter::Create(ShardPlan plan, const std::vector<ImageItem>& images) {
   ShardIndex index;
   index.levels = kShardLevels;
   index.image_count = static_cast<uint32_t>(images.size());

@@ -4,10 +4,11 @@
 // opaque file in order, Finish (index, footer, then the id into the metadata; fsync, rename, fsync of the folder).
 // Until Finish has returned, nothing lies under the shard's name. Dropped without Finish, nothing is left.
 //
-// The same input gives the same bytes. Memory: the images while Create runs, then the index and a block of 128 KiB;
-// opaque files are streamed, whatever their size. One thread at a time per writer, any number of writers at once.
-// Errors: kLimit (published part of 2^31 - 4096 bytes or more, file beyond 2^42), kInvalidArgument (the caller broke a
-// rule of FORMAT.md: names, directories, fragments), kNoSpace, kPermission, kIo.
+// The same input gives the same bytes. Memory: the index, a block of 128 KiB, and while Create runs 1 MiB and the
+// largest fragment. Create copies nothing of the images but their facts, so the caller may drop them then; opaque files
+// are streamed, whatever their size. One thread at a time per writer, any number of writers at once. Errors: kLimit
+// (published part of 2^31 - 4096 bytes or more, file beyond 2^42), kInvalidArgument (the caller broke a rule of
+// FORMAT.md: names, directories, fragments), kNoSpace, kPermission, kIo.
 #ifndef PCRFS_FORMAT_SHARD_WRITER_H_
 #define PCRFS_FORMAT_SHARD_WRITER_H_
 
@@ -55,7 +56,7 @@ struct ShardPlan {
 
 class ShardWriter {
  public:
-  [[nodiscard]] static Result<ShardWriter> Create(ShardPlan plan, std::vector<ImageItem> images);
+  [[nodiscard]] static Result<ShardWriter> Create(ShardPlan plan, const std::vector<ImageItem>& images);
 
   // Appends a file whole. The value is nothing, or why `content` could not be read to its end: then it was not added
   // and the shard may go on without it. An error means that the shard cannot be written.
