@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <deque>
+#include <future>
 #include <map>
 #include <utility>
 #include <vector>
@@ -23,6 +25,10 @@ namespace {
 
 // How often a build starts anew because its folder was deleted under it.
 constexpr int kAttempts = 3;
+
+// Indexes that are read at once, by number and by encoded size.
+constexpr size_t kIndexesAtOnce = 8;
+constexpr uint64_t kIndexBytesAtOnce = uint64_t{8} << 20;
 
 using Progress = std::function<void(const CatalogProgress&)>;
 
@@ -125,8 +131,11 @@ class Build {
   Result<CatalogTotals> WriteCatalog(const std::string& path, const Progress& on_progress) {
     auto writer = CatalogWriter::Create(path, dataset_.levels());
     if (!writer) return PassOn(std::move(writer));
+    std::deque<std::future<Result<ShardIndex>>> reading;  // of shards i, i + 1, ...
     for (size_t i = 0; i < stamps_.size(); ++i) {
-      const auto index = IndexOf(i);
+      ReadAhead(i, reading);
+      const auto index = reading.front().get();
+      reading.pop_front();
       if (!index) return tl::unexpected<Error>(index.error());
       if (auto added = writer->AddShard(stamps_[i].name, *index); !added) return PassOn(std::move(added));
       if (on_progress) on_progress({i + 1, stamps_.size()});
@@ -134,6 +143,19 @@ class Build {
     return writer->Finish();
   }
 
+  // A file system on a network answers many at once; large indexes are read one by one, for the memory they take.
+  void ReadAhead(size_t first, std::deque<std::future<Result<ShardIndex>>>& reading) {
+    const std::vector<ShardRow>& rows = dataset_.index().rows;
+    uint64_t bytes = 0;
+    for (size_t i = first; i < rows.size() && i < first + kIndexesAtOnce; ++i) {
+      bytes += rows[i].index_length;
+      if (i > first && bytes > kIndexBytesAtOnce) return;
+      if (i == first + reading.size())
+        reading.push_back(std::async(std::launch::async | std::launch::deferred, [this, i] { return IndexOf(i); }));
+    }
+  }
+
+  // Called for different positions at once.
   Result<ShardIndex> IndexOf(size_t position) {
     const auto known = before_positions_.find(stamps_[position].id);
     if (known != before_positions_.end() && before_->shards()[known->second] == stamps_[position])

@@ -117,7 +117,8 @@ Result<std::unique_ptr<FileSystem>> FileSystem::Open(Dataset dataset, std::uniqu
     return Fail(ErrorCode::kInvalidArgument, "the data set " + Quoted(dataset.path()) + " has " +
                                                  std::to_string(catalog->totals().levels) + " levels, not " +
                                                  std::to_string(view.root_level->number()));
-  if (catalog->shards().size() != dataset.shard_count())
+  const auto same = [](const ShardRow& row, const ShardStamp& stamp) { return row.id == stamp.id; };
+  if (!std::ranges::equal(dataset.index().rows, catalog->shards(), same))
     return Fail(ErrorCode::kInvalidArgument, "the catalog is not that of data set " + Quoted(dataset.path()));
   auto facts = FactsOf(dataset);
   auto opener = OpenerOf(std::move(dataset), catalog->shards());
