@@ -58,7 +58,8 @@ class Arguments {
 
 std::string MountFailure(const SessionOptions& options) {
   std::string sentence = "cannot mount on " + Quoted(options.mount_point);
-  if (!last_line.empty()) sentence += ": " + last_line;
+  // fusermount3, which mounts for users without the right to, has said why on stderr.
+  sentence += ": " + (last_line.empty() ? "fusermount3 refused" : last_line);
   if (last_line.find("Operation not permitted") != std::string::npos)
     sentence += " (a container needs the right to: --device /dev/fuse --cap-add SYS_ADMIN)";
   return sentence;
