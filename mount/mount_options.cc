@@ -1,11 +1,11 @@
 // The -o list of `pcrfs mount`.
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <string>
 #include <string_view>
 
 #include "mount/options.h"
+#include "mount/parse_number.h"
 
 namespace pcrfs {
 namespace {
@@ -26,15 +26,6 @@ bool IsIgnored(std::string_view item) {
   return std::find(std::begin(kIgnored), std::end(kIgnored), item) != std::end(kIgnored) ||
          std::any_of(std::begin(kIgnoredPrefixes), std::end(kIgnoredPrefixes),
                      [&](std::string_view prefix) { return item.substr(0, prefix.size()) == prefix; });
-}
-
-template <typename Number>
-std::optional<Number> ParseNumber(std::string_view text, Number smallest, Number largest, int base = 10) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (number < smallest || number > largest) return std::nullopt;
-  return number;
 }
 
 tl::unexpected<Error> Misfit(std::string_view item, const char* expected) {

@@ -2,9 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <utility>
+
+#include "mount/parse_number.h"
 
 namespace pcrfs {
 namespace {
@@ -27,14 +28,6 @@ constexpr char kProgramFooter[] = R"('pcrfs DATASET MOUNTPOINT [-o ...]', withou
 Sizes are in bytes, or with KiB, MiB, GiB, kB, MB, GB behind the number.
 Exit status: 0 done, 1 failed, 2 usage, 3 data damaged (verify).)";
 
-template <typename Number>
-std::optional<Number> ParseDigits(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // An option whose text `parse` turns into an optional value; nothing is a usage error that says what was expected.
 template <typename Value, typename Parse>
 CLI::Option* AddParsed(CLI::App& app, const std::string& name, Value& value, Parse parse, const std::string& help,
@@ -49,7 +42,7 @@ CLI::Option* AddParsed(CLI::App& app, const std::string& name, Value& value, Par
 
 void AddLevel(CLI::App& app, std::optional<Level>& level) {
   const auto parse = [](std::string_view text) {
-    const auto number = ParseDigits<int>(text);
+    const auto number = ParseNumber<int>(text);
     return number ? Level::FromNumber(*number) : std::nullopt;
   };
   AddParsed(app, "--level", level, parse, "Level of fidelity, as in scanK (default: the highest)",
@@ -234,7 +227,7 @@ std::optional<uint64_t> ParseSize(std::string_view text) {
       text.remove_suffix(unit.size());
       break;
     }
-  const auto number = ParseDigits<uint64_t>(text);
+  const auto number = ParseNumber<uint64_t>(text);
   if (!number || *number > UINT64_MAX / factor) return std::nullopt;
   return *number * factor;
 }
@@ -244,7 +237,7 @@ std::optional<PackOrder> ParseOrder(std::string_view text) {
   if (text == "path") return PackOrder{};
   if (text == "shuffle") return PackOrder{true, 0};
   if (text.substr(0, kShuffle.size()) != kShuffle) return std::nullopt;
-  const auto seed = ParseDigits<uint64_t>(text.substr(kShuffle.size()));
+  const auto seed = ParseNumber<uint64_t>(text.substr(kShuffle.size()));
   return seed ? std::optional(PackOrder{true, *seed}) : std::nullopt;
 }
 

@@ -22,15 +22,14 @@ namespace {
 // Says how the start went, once; false: nobody waits for the mount any more.
 using Ready = std::function<bool(int status, const std::string& sentence)>;
 
-std::string Absolute(const std::string& path) {
-  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
-}
+std::string Absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
 
 // The daemon's working directory is "/", so paths are made absolute while they still mean what the user typed.
 Result<MountCommand> WithAbsolutePaths(MountCommand command) {
   auto mount_point = ResolveMountPoint(command.mount_point);
   if (!mount_point) return PassOn(std::move(mount_point));
   command.mount_point = *std::move(mount_point);
+  command.dataset = Absolute(command.dataset);
   command.cache_dir = Absolute(command.cache_dir);
   command.log_file = Absolute(command.log_file);
   return command;

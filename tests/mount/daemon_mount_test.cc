@@ -94,6 +94,7 @@ TEST_F(StartTest, RelativePathsWorkAlthoughTheDaemonLeaves) {
                   PCRFS_PROGRAM, photos_ / ""});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_GT(std::filesystem::file_size(photos_ / "copy"), 0u);
+  EXPECT_THAT(FindMount(photos_.mount_point())->source, StartsWith("/"));
   EXPECT_EQ(Umount().status, 0);
   EXPECT_TRUE(Eventually([&] {
     const Bytes log = ReadFile(photos_ / "log");
