@@ -10,7 +10,7 @@
 namespace pcrfs {
 namespace {
 
-constexpr std::string_view kMagic = "PCRFSCAT";
+constexpr uint64_t kMagic = 0x5441435346524350;          // "PCRFSCAT"
 constexpr uint64_t kMaxHeadBytes = uint64_t{256} << 20;  // 2^20 shards need a quarter of it
 constexpr uint64_t kCrcUnit = uint64_t{16} << 20;
 constexpr size_t kMinStampBytes = 2 + 8 + 8 + sizeof(ShardId);
@@ -55,7 +55,7 @@ bool DecodeStamps(ByteReader& in, std::vector<ShardStamp>& shards) {
 
 Bytes EncodeCatalogHead(const CatalogHead& head) {
   ByteWriter out;
-  out.Append(kMagic);
+  out.U64(kMagic);
   out.U32(kCatalogVersion);
   out.U64(head.file_size);
   out.U32(static_cast<uint32_t>(head.file_crcs.size()));
@@ -74,10 +74,12 @@ Bytes EncodeCatalogHead(const CatalogHead& head) {
 }
 
 Result<CatalogHead> DecodeCatalogHead(ByteSpan bytes) {
-  if (bytes.size() < kMagic.size() + 8 || AsText(bytes.first(kMagic.size())) != kMagic) return Malformed("no magic");
-  const ByteSpan body = bytes.first(bytes.size() - 4);
-  if (ByteReader(bytes.last(4)).U32() != Crc32(body)) return Malformed("its CRC-32 differs");
-  ByteReader in(body.subspan(kMagic.size()));
+  constexpr size_t kCrcBytes = 4;
+  if (bytes.size() < kCrcBytes) return Malformed("too short");
+  const ByteSpan body = bytes.first(bytes.size() - kCrcBytes);
+  ByteReader in(body);
+  if (in.U64() != kMagic) return Malformed("no magic");
+  if (ByteReader(bytes.last(kCrcBytes)).U32() != Crc32(body)) return Malformed("its CRC-32 differs");
   if (const uint32_t version = in.U32(); version != kCatalogVersion)
     return Fail(ErrorCode::kUnsupported, "catalog.head is of version " + std::to_string(version) +
                                              ", this program's is " + std::to_string(kCatalogVersion));

@@ -297,7 +297,7 @@ TEST(CatalogTest, ARecordThatGoesBadIsAnErrorAndNeverAnothersBytes) {
   ASSERT_TRUE(fd.valid());
   int damaged = 0;
   for (const Entry& entry : shards[0].index.entries) {
-    const auto at = std::ranges::search(file, entry.source_sha256).begin();
+    const auto at = std::search(file.begin(), file.end(), entry.source_sha256.begin(), entry.source_sha256.end());
     ASSERT_NE(at, file.end());
     const uint8_t flipped = *at ^ 0x20;
     ASSERT_EQ(pwrite(fd.get(), &flipped, 1, at - file.begin()), 1);

@@ -437,7 +437,8 @@ TEST_F(FaultyFileSystemTest, DamageInTheCatalogIsAnIoErrorToldOnce) {
   const auto files = Open();
   const Ino ino = Walk(*files, Ino(1, 3), "scan1/a.jpg");
   Bytes catalog = testing::ReadFile(folder_ / "catalog.mdb");
-  const auto at = std::ranges::search(catalog, shards_[0].index.entries[0].source_sha256).begin() - catalog.begin();
+  const Sha256Digest& digest = shards_[0].index.entries[0].source_sha256;
+  const auto at = std::search(catalog.begin(), catalog.end(), digest.begin(), digest.end()) - catalog.begin();
   const UniqueFd fd(open((folder_ / "catalog.mdb").c_str(), O_WRONLY));
   const uint8_t flipped = catalog[static_cast<size_t>(at)] ^ 1;
   ASSERT_EQ(pwrite(fd.get(), &flipped, 1, at), 1);
