@@ -21,6 +21,13 @@ Result<std::string> AbsolutePath(const std::string& path) {
   return std::string(resolved.get());
 }
 
+// A folder, FIFO or device in the index's place is as bad as wrong bytes in it.
+tl::unexpected<Error> UnreadableIndex(Error error) {
+  if (error.code == ErrorCode::kIsDirectory || error.code == ErrorCode::kInvalidArgument)
+    error.code = ErrorCode::kDamaged;
+  return tl::unexpected<Error>(std::move(error));
+}
+
 tl::unexpected<Error> NoIndex(const std::string& folder) {
   const std::string plan = folder + "/" + std::string(kPackPlanName);
   if (struct stat ignored; stat(plan.c_str(), &ignored) == 0) {
@@ -38,9 +45,9 @@ Dataset::Dataset(std::string path, DatasetIndex index) : path_(std::move(path)),
 Result<Dataset> Dataset::Open(const std::string& path) {
   auto folder = AbsolutePath(path);
   if (!folder) return PassOn(std::move(folder));
-  const auto bytes = ReadWholeFile(*folder + "/" + std::string(kDatasetIndexName), kMaxDatasetIndexBytes);
+  auto bytes = ReadWholeFile(*folder + "/" + std::string(kDatasetIndexName), kMaxDatasetIndexBytes);
   if (!bytes && bytes.error().code == ErrorCode::kNotFound) return NoIndex(*folder);
-  if (!bytes) return tl::unexpected(bytes.error());
+  if (!bytes) return UnreadableIndex(std::move(bytes).error());
   auto index = DecodeDatasetIndex(*bytes);
   if (!index) return WithContext("data set " + Quoted(*folder), std::move(index).error());
   return Dataset(std::move(*folder), std::move(*index));

@@ -33,17 +33,12 @@ Result<int> Run(const VerifyCommand& command) {
     line.Show("checked " + HumanProgress(progress.bytes_done, progress.bytes_total, seconds.count()));
   };
   auto summary = Verify(command.dataset, command.jobs, on_fault, on_progress);
-  if (summary) {
-    print(Summary(*summary));
-    for (const std::string& name : summary->unlisted)
-      Complain("note: " + Quoted(name) + " is not listed in PCR_index.pb, so it is no part of the data set");
-  } else if (summary.error().code == ErrorCode::kDamaged) {
-    on_fault(summary.error());  // in PCR_index.pb itself
-  } else {
-    return PassOn(std::move(summary));
-  }
+  if (!summary) return PassOn(std::move(summary));
+  print(Summary(*summary));
+  for (const std::string& name : summary->unlisted)
+    Complain("note: " + Quoted(name) + " is not listed in PCR_index.pb, so it is no part of the data set");
   if (!written) return PassOn(std::move(written));
-  return summary && summary->faults == 0 ? kExitDone : kExitDamaged;
+  return summary->faults == 0 ? kExitDone : kExitDamaged;
 }
 
 }  // namespace pcrfs

@@ -2,12 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
 
+#include "format/checksum.h"
 #include "format/dataset_index.h"
+#include "format/proto/pcrfs.pb.h"
 #include "format/shard_writer.h"
 #include "tests/support/sample_dataset.h"
 #include "tests/support/temp_dir.h"
@@ -208,10 +211,77 @@ TEST(Verifier, WithoutAnIndexNothingCanBeChecked) {
   ASSERT_FALSE(outcome.summary);
   EXPECT_EQ(outcome.summary.error().code, ErrorCode::kNotFound);
   (void)testing::WriteSampleDataset(dir.path());
-  Flip(dir / "PCR_index.pb", 3, 1);
+  fs::remove(dir / "PCR_index.pb");
   outcome = Check(dir.path());
-  ASSERT_FALSE(outcome.summary);
-  EXPECT_EQ(outcome.summary.error().code, ErrorCode::kDamaged);
+  ASSERT_FALSE(outcome.summary) << "also beside shards";
+  EXPECT_EQ(outcome.summary.error().code, ErrorCode::kNotFound);
+}
+
+// Bytes of an index made by hand, behind a right checksum.
+Bytes Closed(ByteSpan body) {
+  ByteWriter writer;
+  writer.Append(body);
+  writer.Append(Bytes{0xC5, 0x77});
+  writer.U32(Crc32(body));
+  return writer.Release();
+}
+
+// Empty rows and labels, as many as asked.
+Bytes HandMadeIndex(uint8_t version, size_t rows, size_t labels) {
+  ByteWriter facts, body;
+  facts.Append(Bytes{0x08, version});
+  for (size_t i = 0; i < labels; ++i) facts.Append(Bytes{0x12, 0});
+  for (size_t i = 0; i < rows; ++i) body.Append(Bytes{0x0A, 0});
+  body.Append(Bytes{0xBA, 0x77});
+  body.Varint(facts.size());
+  body.Append(facts.bytes());
+  return Closed(body.bytes());
+}
+
+TEST(Verifier, DamageOfEveryKindInTheIndexIsAFault) {
+  TempDir dir;
+  (void)testing::WriteSampleDataset(dir.path());
+  const std::string path = dir / "PCR_index.pb";
+  const auto faults = [&] {
+    const Outcome outcome = Check(dir.path());
+    EXPECT_TRUE(outcome.summary) << outcome.summary.error().message;
+    return outcome.faults;
+  };
+  Flip(path, 3, 1);
+  EXPECT_THAT(faults(), ElementsAre(HasSubstr("checksum")));
+  WriteFile(path, HandMadeIndex(2, 0, 0));
+  EXPECT_THAT(faults(), ElementsAre(HasSubstr("version 2")));
+  WriteFile(path, HandMadeIndex(1, 2'000'000, 0));
+  EXPECT_THAT(faults(), ElementsAre(HasSubstr("1048576")));
+  WriteFile(path, HandMadeIndex(1, 0, (size_t{1} << 20) + 1));
+  EXPECT_THAT(faults(), ElementsAre(HasSubstr("1048576")));
+  fs::resize_file(path, 300 << 20);
+  EXPECT_THAT(faults(), ElementsAre(HasSubstr("limit")));
+  fs::remove(path);
+  fs::create_directory(path);
+  EXPECT_THAT(faults(), ElementsAre(HasSubstr("directory")));
+  fs::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0644), 0);
+  EXPECT_THAT(faults(), ElementsAre(HasSubstr("not a regular file")));
+}
+
+TEST(Verifier, ARowWithASizeOverTheLimitsIsAFault) {
+  TempDir dir;
+  (void)testing::WriteSampleDataset(dir.path());
+  wire::DatasetOffsetsIndex index;
+  const Bytes whole = ReadFile(dir / "PCR_index.pb");
+  ASSERT_TRUE(index.ParseFromArray(whole.data(), static_cast<int>(whole.size())));
+  const auto faults_with = [&](const std::function<void(wire::ShardLocation&)>& change) {
+    wire::DatasetOffsetsIndex changed = index;
+    changed.clear_crc32();
+    change(*changed.mutable_records(0)->mutable_location());
+    const std::string body = changed.SerializeAsString();
+    WriteFile(dir / "PCR_index.pb", Closed(AsBytes(body)));
+    return Check(dir.path()).faults;
+  };
+  const auto over = ElementsAre(HasSubstr("over the limits"));
+  EXPECT_THAT(faults_with([](auto& location) { location.set_index_length(uint64_t{1} << 40); }), over);
+  EXPECT_THAT(faults_with([](auto& location) { location.set_file_size(uint64_t{1} << 50); }), over);
 }
 
 }  // namespace
