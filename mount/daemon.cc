@@ -9,9 +9,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "mount/options.h"
+#include "mount/parse_number.h"
 
 namespace pcrfs {
 namespace {
@@ -47,6 +51,15 @@ void LetGoOfTerminal() {
   if (chdir("/") != 0) std::abort();
 }
 
+void CloseInherited(int kept, int also_kept) {
+  std::vector<int> open;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc/self/fd", error), end; !error && at != end; at.increment(error))
+    if (const auto fd = ParseNumber<int>(at->path().filename().native())) open.push_back(*fd);
+  for (int fd : open)
+    if (fd > STDERR_FILENO && fd != kept && fd != also_kept) close(fd);
+}
+
 // What the child said before it closed its end; it has reported unless it died.
 StartOutcome Outcome(pid_t child, const std::string& report) {
   if (!report.empty()) return {static_cast<unsigned char>(report[0]), report.substr(1)};
@@ -67,7 +80,7 @@ bool StartReport::Send(int status, const std::string& sentence) {
   return heard;
 }
 
-Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& body) {
+Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& body, int kept) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return SystemFail("cannot make a pipe", errno);
   UniqueFd reader(ends[0]), writer(ends[1]);
@@ -76,6 +89,7 @@ Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& bod
   if (child < 0) return SystemFail("cannot start a background process", errno);
   if (child == 0) {
     reader.reset();
+    CloseInherited(kept, writer.get());
     setsid();
     StartReport report(std::move(writer));
     std::exit(body(report));
@@ -84,14 +98,12 @@ Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& bod
   return Outcome(child, ReadAll(reader.get()));
 }
 
-StopSignals::StopSignals() {
-  std::signal(SIGHUP, SIG_IGN);
+StopSignals::StopSignals(bool hangup_stops) {
+  sigemptyset(&signals_);
+  for (int signal : {SIGTERM, SIGINT, SIGQUIT}) sigaddset(&signals_, signal);
+  if (std::signal(SIGHUP, SIG_IGN) == SIG_DFL && hangup_stops) sigaddset(&signals_, SIGHUP);
   std::signal(SIGPIPE, SIG_IGN);
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTERM);
-  sigaddset(&stop, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   thread_ = std::thread([this] { Wait(); });
 }
 
@@ -110,13 +122,9 @@ void StopSignals::Attach(std::function<void()> stop) {
 }
 
 void StopSignals::Wait() {
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTERM);
-  sigaddset(&stop, SIGINT);
   while (true) {
     int signal = 0;
-    sigwait(&stop, &signal);
+    sigwait(&signals_, &signal);
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     if (stop_ == nullptr) _exit(128 + signal);

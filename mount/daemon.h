@@ -9,6 +9,7 @@
 #ifndef PCRFS_MOUNT_DAEMON_H_
 #define PCRFS_MOUNT_DAEMON_H_
 
+#include <csignal>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -37,14 +38,17 @@ struct StartOutcome {
   std::string sentence;
 };
 
-// In the parent: returns what the child reported, or that it died. In the child: runs `body` and never returns.
-[[nodiscard]] Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& body);
+// In the parent: returns what the child reported, or that it died. In the child: runs `body` and never returns. Of the
+// descriptors above stderr that were inherited, and would be locked or never reach their end for as long as the child
+// lives, it gets none but `kept` (-1: none at all).
+[[nodiscard]] Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& body, int kept = -1);
 
-// SIGTERM and SIGINT as a call of a function, from a thread of this object's own. SIGHUP and SIGPIPE are ignored.
+// SIGTERM, SIGINT and SIGQUIT as a call of a function, from a thread of this object's own. SIGPIPE is ignored, and
+// SIGHUP is, unless it is to stop, too, and was not ignored already (as nohup(1) has it).
 // Construct it before any other thread starts, since threads inherit the signal mask that it sets.
 class StopSignals {
  public:
-  StopSignals();
+  explicit StopSignals(bool hangup_stops);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -55,6 +59,7 @@ class StopSignals {
  private:
   void Wait();
 
+  sigset_t signals_;
   std::mutex mutex_;
   std::function<void()> stop_;
   bool ended_ = false;

@@ -4,22 +4,28 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <thread>
 #include <vector>
 
-#include "format/file.h"
+#include "format/checksum.h"
+#include "mount/parse_number.h"
 
 namespace pcrfs {
 namespace {
@@ -103,6 +109,41 @@ Result<void> TakeDownByHelper(const std::string& path, bool lazy) {
                                     ": it is in use, or mounted by another user; 'fuser -vm' says who uses it");
 }
 
+// The lock is a name among the machine's abstract sockets: it needs no folder that all users may write to, works on
+// mount points of any file system and ends with its process. Two paths of one CRC wait for one another and no more.
+Result<UniqueFd> LockMountPoint(const std::string& path) {
+  UniqueFd lock(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!lock.valid()) return SystemFail("cannot make a socket", errno);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = "pcrfs-mount-" + CrcText(Crc32(AsBytes(path)));
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);  // behind a NUL: abstract
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  for (int tries = 0; tries < 1000; ++tries) {
+    if (bind(lock.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return lock;
+    if (errno != EADDRINUSE) return SystemFail("cannot lock the mount point " + Quoted(path), errno);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return Fail(ErrorCode::kBusy, "another pcrfs has been busy mounting on " + Quoted(path) + " for ten seconds");
+}
+
+Result<void> CheckMountPoint(const std::string& path, bool nonempty) {
+  if (const auto mounted = FindMount(path)) {
+    const bool ours = mounted->type == kMountType;
+    if (IsDead(path)) {
+      if (!ours)
+        return Fail(ErrorCode::kBusy, "the server of what is mounted on " + Quoted(path) +
+                                          " is gone; take that down with 'umount -l' and try again");
+      if (auto gone = TakeDown(path, true); !gone) return gone;
+    } else if (ours && !nonempty) {
+      return Fail(ErrorCode::kExists, Quoted(mounted->source) + " is already mounted on " + Quoted(path) +
+                                          "; take it down with 'pcrfs umount' first");
+    }
+  }
+  if (auto folder = CheckFolder(path, nonempty); !folder) return folder;
+  return CheckDevice();
+}
+
 }  // namespace
 
 std::optional<MountedThere> FindMount(std::string_view mountinfo, std::string_view path) {
@@ -121,11 +162,13 @@ std::optional<MountedThere> FindMount(const std::string& path) {
   return FindMount(ReadText("/proc/self/mountinfo"), path);
 }
 
-bool IsPassedDescriptor(std::string_view path) {
+int PassedDescriptor(std::string_view path) {
   constexpr std::string_view kFolder = "/dev/fd/";
-  return path.size() > kFolder.size() && path.substr(0, kFolder.size()) == kFolder &&
-         path.find_first_not_of("0123456789", kFolder.size()) == std::string_view::npos;
+  if (path.substr(0, kFolder.size()) != kFolder) return -1;
+  return ParseNumber<int>(path.substr(kFolder.size()), 0).value_or(-1);
 }
+
+bool IsPassedDescriptor(std::string_view path) { return PassedDescriptor(path) >= 0; }
 
 Result<std::string> ResolveMountPoint(const std::string& path) {
   if (IsPassedDescriptor(path)) return path;
@@ -147,22 +190,12 @@ Result<std::string> ResolveMountPoint(const std::string& path) {
   return (folder == "/" ? "" : folder) + "/" + trimmed.substr(slash == std::string::npos ? 0 : slash + 1);
 }
 
-Result<void> PrepareMountPoint(const std::string& path, bool nonempty) {
-  if (IsPassedDescriptor(path)) return {};
-  if (const auto mounted = FindMount(path)) {
-    const bool ours = mounted->type == kMountType;
-    if (IsDead(path)) {
-      if (!ours)
-        return Fail(ErrorCode::kBusy, "the server of what is mounted on " + Quoted(path) +
-                                          " is gone; take that down with 'umount -l' and try again");
-      if (auto gone = TakeDown(path, true); !gone) return gone;
-    } else if (ours && !nonempty) {
-      return Fail(ErrorCode::kExists, Quoted(mounted->source) + " is already mounted on " + Quoted(path) +
-                                          "; take it down with 'pcrfs umount' first");
-    }
-  }
-  if (auto folder = CheckFolder(path, nonempty); !folder) return folder;
-  return CheckDevice();
+Result<UniqueFd> PrepareMountPoint(const std::string& path, bool nonempty) {
+  if (IsPassedDescriptor(path)) return UniqueFd();
+  auto lock = LockMountPoint(path);
+  if (!lock) return lock;
+  if (auto fit = CheckMountPoint(path, nonempty); !fit) return PassOn(std::move(fit));
+  return lock;
 }
 
 Result<void> TakeDown(const std::string& path, bool lazy) {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "format/error.h"
+#include "format/file.h"
 
 namespace pcrfs {
 
@@ -33,10 +34,14 @@ inline constexpr std::string_view kMountType = "fuse.pcrfs";
 // theirs, default_permissions among them), stays as it is.
 [[nodiscard]] Result<std::string> ResolveMountPoint(const std::string& path);
 [[nodiscard]] bool IsPassedDescriptor(std::string_view path);
+// Its N; -1 for any other path.
+[[nodiscard]] int PassedDescriptor(std::string_view path);
 
 // Whether a mount may go onto the resolved `path`: a folder, empty unless `nonempty`, no pcrfs mount there already. A
 // pcrfs mount there whose daemon is dead is taken away first. Also that there is a /dev/fuse.
-[[nodiscard]] Result<void> PrepareMountPoint(const std::string& path, bool nonempty);
+// As long as what comes back is kept, no other pcrfs can ask the same of that place, so a mount made meanwhile is the
+// only one. kBusy when another does so for ten seconds.
+[[nodiscard]] Result<UniqueFd> PrepareMountPoint(const std::string& path, bool nonempty);
 
 // Takes the topmost mount at the resolved `path` down, by umount2(2) or, without the right to, by fusermount3. kBusy
 // when it is in use and not `lazy`: a lazy one vanishes at once from the tree and ends when its last user does.

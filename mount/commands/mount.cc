@@ -77,15 +77,23 @@ std::string MountedSentence(const MountCommand& command, const FileSystem& files
                         : "levels 1 to " + std::to_string(totals.levels));
 }
 
+// The mount point is checked again: much can have happened while the catalog was built.
+Result<std::unique_ptr<Session>> MountAlone(MountState& state, const MountCommand& command) {
+  const auto lock = PrepareMountPoint(command.mount_point, command.nonempty);
+  if (!lock) return tl::unexpected(lock.error());
+  return Session::Mount(
+      state, {command.mount_point, command.dataset, command.allow_other, command.noexec, command.max_threads});
+}
+
 // From the data set to the mount and, when that is taken down again, back.
 Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
-  StopSignals signals;  // before any other thread starts
+  // Before any other thread starts. Who closes the terminal of a foreground mount ends it, unless nohup was asked for.
+  StopSignals signals(command.foreground);
   if (auto logging = StartLogging(command.log_file, command.log_level, command.foreground); !logging) return logging;
   const auto files = OpenFileSystem(command);
   if (!files) return tl::unexpected(files.error());
   MountState state(**files);
-  const auto session = Session::Mount(
-      state, {command.mount_point, command.dataset, command.allow_other, command.noexec, command.max_threads});
+  const auto session = MountAlone(state, command);
   if (!session) return tl::unexpected(session.error());
   signals.Attach([&] { (*session)->Stop(); });
 
@@ -136,12 +144,13 @@ Result<int> Run(const MountCommand& given) {
   const auto command = WithAbsolutePaths(given);
   if (!command) return tl::unexpected(command.error());
   if (command->foreground) return ServeInForeground(*command);
-  const auto outcome = RunInBackground([&](StartReport& report) { return ServeInBackground(*command, report); });
+  const auto outcome = RunInBackground([&](StartReport& report) { return ServeInBackground(*command, report); },
+                                       PassedDescriptor(command->mount_point));
   if (!outcome) return tl::unexpected(outcome.error());
   if (outcome->status != kExitDone) return Fail(ErrorCode::kIo, outcome->sentence);
+  // It is mounted, whether or not there is anyone to tell.
   Output output;
-  if (auto written = output.Write("pcrfs: " + outcome->sentence + "\n"); !written) return PassOn(std::move(written));
-  if (auto flushed = output.Flush(); !flushed) return PassOn(std::move(flushed));
+  if (output.Write("pcrfs: " + outcome->sentence + "\n")) (void)output.Flush();
   return kExitDone;
 }
 

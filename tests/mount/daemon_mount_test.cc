@@ -10,6 +10,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "format/file.h"
 #include "mount/mount_point.h"
@@ -179,6 +180,47 @@ TEST_F(StartTest, RefusesToMountTwiceOnOnePlace) {
   EXPECT_FALSE(IsMounted(photos_));
 }
 
+TEST_F(StartTest, OfMountsThatRaceForOnePlaceOneWinsAndTheOthersSaySo) {
+  for (int round = 0; round < 3; ++round) {
+    std::vector<ProgramResult> results(4);
+    std::vector<std::thread> threads;
+    for (ProgramResult& result : results) threads.emplace_back([&] { result = Mount(); });
+    for (std::thread& thread : threads) thread.join();
+    int mounted = 0;
+    for (const ProgramResult& result : results) {
+      mounted += result.status == 0 ? 1 : 0;
+      if (result.status != 0) {
+        EXPECT_THAT(result.err, HasSubstr("already mounted"));
+      }
+    }
+    EXPECT_EQ(mounted, 1);
+    EXPECT_EQ(Umount().status, 0);
+    EXPECT_FALSE(IsMounted(photos_));  // nothing lies below
+  }
+}
+
+TEST_F(StartTest, MountedIsDoneAlsoWhereNobodyCanBeTold) {
+  for (const char* output : {">&-", ">/dev/full"}) {
+    const ProgramResult result =
+        RunProgram({"sh", "-c", std::string("exec \"$0\" mount \"$1\" \"$2\" --cache-dir \"$3\" ") + output,
+                    PCRFS_PROGRAM, photos_.dataset(), photos_.mount_point(), photos_.cache()});
+    EXPECT_EQ(result.status, 0) << output << result.err;
+    EXPECT_TRUE(IsMounted(photos_)) << output;
+    EXPECT_EQ(Umount().status, 0);
+  }
+}
+
+TEST_F(StartTest, TheDaemonHoldsNoLockOfItsCaller) {
+  const std::string lock = photos_ / "lock";
+  const ProgramResult result =
+      RunProgram({"sh", "-c",
+                  "exec 9>\"$4\" && flock 9 && \"$0\" mount \"$1\" \"$2\" --cache-dir \"$3\" && exec 9>&- && "
+                  "flock -n \"$4\" true",
+                  PCRFS_PROGRAM, photos_.dataset(), photos_.mount_point(), photos_.cache(), lock});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(Umount().status, 0);
+}
+
 TEST_F(StartTest, OneDataSetCanBeMountedInTwoPlaces) {
   const BackgroundMount first(photos_);
   const std::string other = photos_ / "other";
@@ -243,10 +285,15 @@ TEST_F(StartTest, ADeadDaemonsMountCanBeTakenDown) {
   EXPECT_FALSE(IsMounted(photos_));
 }
 
-TEST_F(StartTest, InTheForegroundItServesUntilInterrupted) {
+// SIGHUP is what closing the terminal sends.
+class ForegroundTest : public StartTest, public ::testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(Signals, ForegroundTest, ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
+
+TEST_P(ForegroundTest, ServesUntilInterrupted) {
   const std::string log = photos_ / "stderr";
   const pid_t child = fork();
   if (child == 0) {
+    std::signal(SIGHUP, SIG_DFL);  // also when the tests run under nohup
     dup2(open(log.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
     execl(PCRFS_PROGRAM, "pcrfs", "mount", photos_.dataset().c_str(), photos_.mount_point().c_str(), "-f",
           "--cache-dir", photos_.cache().c_str(), nullptr);
@@ -258,7 +305,7 @@ TEST_F(StartTest, InTheForegroundItServesUntilInterrupted) {
   };
   EXPECT_TRUE(Eventually([&] { return access(log.c_str(), F_OK) == 0 && says("is mounted on"); }));
   EXPECT_FALSE(ReadFile(photos_.mount_point() + "/scan4/n00/0.jpg").empty());
-  kill(child, SIGINT);
+  kill(child, GetParam());
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));

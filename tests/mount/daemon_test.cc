@@ -1,5 +1,6 @@
 #include "mount/daemon.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -97,15 +98,44 @@ TEST(RunInBackground, TheChildLearnsThatNobodyWaits) {
   EXPECT_TRUE(Eventually([&] { return Exists(unheard); }));
 }
 
+TEST(RunInBackground, TheChildKeepsNoDescriptorOfWhoeverStartedIt) {
+  const UniqueFd kept(open("/dev/null", O_RDONLY)), dropped(open("/dev/null", O_RDONLY));
+  const auto started = RunInBackground(
+      [&](StartReport& report) {
+        const bool right = fcntl(kept.get(), F_GETFD) >= 0 && fcntl(dropped.get(), F_GETFD) < 0;
+        (void)report.Send(right ? 0 : 1, "");
+        return 0;
+      },
+      kept.get());
+  ASSERT_TRUE(started);
+  EXPECT_EQ(started->status, 0);
+  EXPECT_GE(fcntl(dropped.get(), F_GETFD), 0);
+}
+
+TEST(StopSignals, IgnoreAHangupThatNohupHasIgnored) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGHUP, SIG_IGN);
+    StopSignals signals(true);
+    signals.Attach([] { _exit(1); });
+    kill(getpid(), SIGHUP);
+    std::this_thread::sleep_for(100ms);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(StopSignals, CallTheFunctionAndEndBefore) {
   // In a child, since the signal mask and SIGHUP are the process's own.
-  const auto run = [](bool attach, int signal) {
+  const auto run = [](bool attach, int signal, bool hangup_stops = false) {
     const pid_t child = fork();
     if (child == 0) {
-      StopSignals signals;
+      StopSignals signals(hangup_stops);
       std::atomic<bool> stopped{false};
       if (attach) signals.Attach([&] { stopped = true; });
-      kill(getpid(), SIGHUP);
+      if (!hangup_stops) kill(getpid(), SIGHUP);
       kill(getpid(), signal);
       _exit(Eventually([&] { return stopped.load(); }) ? 0 : 1);
     }
@@ -115,6 +145,8 @@ TEST(StopSignals, CallTheFunctionAndEndBefore) {
   };
   EXPECT_EQ(run(true, SIGTERM), 0);
   EXPECT_EQ(run(true, SIGINT), 0);
+  EXPECT_EQ(run(true, SIGQUIT), 0);
+  EXPECT_EQ(run(true, SIGHUP, true), 0);
   EXPECT_EQ(run(false, SIGTERM), 128 + SIGTERM);
 }
 

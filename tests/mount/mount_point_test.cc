@@ -5,6 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
 #include "tests/support/temp_dir.h"
 
 namespace pcrfs {
@@ -57,6 +62,23 @@ TEST(ResolveMountPoint, LeavesAPassedDescriptorAsItIs) {
   EXPECT_EQ(ResolveMountPoint("/dev/fd/7"), "/dev/fd/7");
   for (const char* path : {"/dev/fd", "/dev/fd/", "/dev/fd/x", "/dev/fd/1/2", "dev/fd/1"})
     EXPECT_FALSE(IsPassedDescriptor(path)) << path;
+}
+
+TEST(PrepareMountPoint, LetsOneAtATimeMountOnAPlace) {
+  const testing::TempDir folder;
+  std::atomic<int> inside{0}, most{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      const auto lock = PrepareMountPoint(folder.path(), false);
+      EXPECT_TRUE(lock);
+      const int now = ++inside;
+      if (now > most) most = now;
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      --inside;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 1);
 }
 
 TEST(PrepareMountPoint, WantsAnEmptyFolder) {
