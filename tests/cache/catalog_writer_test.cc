@@ -191,6 +191,37 @@ TEST(CatalogWriterTest, FoldsLevelsOfPublishedDataSetsAt31) {
   EXPECT_EQ(info.layout, builder.Build().index.entries[0].layout);
 }
 
+// More records than one LMDB transaction takes, and a list of directories larger than a page.
+TEST(CatalogWriterTest, WritesManyEntriesAndDirectories) {
+  const TempDir folder;
+  TestShardBuilder first("PCR_0.files"), second("PCR_1.files");
+  for (int i = 0; i < 40'000; ++i) {
+    first.AddOpaque("d" + std::to_string(i % 10) + "/" + std::to_string(i), {});
+    second.AddOpaque("e" + std::to_string(i % 3000) + "/" + std::to_string(i), {});
+  }
+  const std::vector<TestShard> shards = {first.Build(), second.Build()};
+  const auto catalog = OpenTestCatalog(folder, shards);
+  EXPECT_EQ(catalog->totals().opaque_files, 80'000u);
+  EXPECT_EQ(catalog->totals().directories, 3010u);
+  for (int i = 0; i < 40'000; i += 997) {
+    const auto found = catalog->Find(*catalog->Find(1, "e" + std::to_string(i % 3000)), std::to_string(i));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(*catalog->Path(*found), "e" + std::to_string(i % 3000) + "/" + std::to_string(i));
+  }
+  EXPECT_EQ(catalog->ReadShard(1)->entries, shards[1].index.entries);
+  EXPECT_EQ(catalog->ReadShard(1)->directories, shards[1].index.directories);
+}
+
+TEST(CatalogWriterTest, WritesDirectoriesAsDeepAsAPathGoes) {
+  const TempDir folder;
+  std::string path;
+  for (int i = 0; i < 2046; ++i) path += "d/";
+  const TestShard shard = TestShardBuilder("PCR_0.files").AddOpaque(path + "f", {1}).Build();
+  const auto catalog = OpenTestCatalog(folder, {shard});
+  EXPECT_EQ(*catalog->Path(catalog->totals().nodes), path + "f");
+  EXPECT_EQ(catalog->ReadShard(0)->directories, shard.index.directories);
+}
+
 TEST(CatalogWriterTest, WritesACatalogOfNothing) {
   const TempDir folder;
   const auto catalog = OpenTestCatalog(folder, {});
