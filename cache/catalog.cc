@@ -1,6 +1,7 @@
 #include "cache/catalog.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -104,7 +105,7 @@ Result<std::unique_ptr<FileSource>> OpenChecked(const std::string& path, const C
 }  // namespace
 
 struct Catalog::Impl {
-  std::string path;
+  std::string path, head_path;
   CatalogHead head;
   LmdbEnv env;
   std::array<MDB_dbi, kTableNames.size()> tables{};
@@ -118,6 +119,11 @@ struct Catalog::Impl {
 
   // The checked value of `key`, in the mapping; kNotFound when there is none.
   Result<ByteSpan> Value(Reader& reader, Table t, const CatalogKey& key) const;
+  // The same of a record that must be there: kDamaged when there is none.
+  Result<ByteSpan> Needed(Reader& reader, Table t, const CatalogKey& key) const;
+  // That the records on both sides of where `key` would lie are whole: one whose key has gone bad is not found under
+  // the right one, and turns a search away from its neighbours.
+  Result<void> CheckAround(Reader& reader, Table t, const CatalogKey& key) const;
   // Visits checked records from `first` on, until `visit` gives false or fails.
   Result<void> Scan(Reader& reader, Table t, const CatalogKey& first,
                     const std::function<Result<bool>(ByteSpan key, ByteSpan value)>& visit) const;
@@ -176,9 +182,36 @@ Result<ByteSpan> Catalog::Impl::Value(Reader& reader, Table t, const CatalogKey&
   return Unseal(t, key.bytes(), FromLmdb(value));
 }
 
+Result<ByteSpan> Catalog::Impl::Needed(Reader& reader, Table t, const CatalogKey& key) const {
+  auto value = Value(reader, t, key);
+  if (value || value.error().code != ErrorCode::kNotFound) return value;
+  return Fail(ErrorCode::kDamaged,
+              "the catalog " + Quoted(path) + " lacks a record in its table " + kTableNames[static_cast<size_t>(t)]);
+}
+
+Result<void> Catalog::Impl::CheckAround(Reader& reader, Table t, const CatalogKey& key) const {
+  if (reader.get() == nullptr) return LmdbFail("reading", path, ENOMEM);
+  MDB_cursor* opened = nullptr;
+  if (const int rc = mdb_cursor_open(reader.get(), table(t), &opened); rc != 0) return Failed(reader, rc);
+  const LmdbCursor cursor(opened);
+  MDB_val found = ToLmdb(key.bytes()), value;
+  const auto check = [&](MDB_cursor_op where) -> Result<bool> {  // false when nothing is there
+    const int rc = mdb_cursor_get(opened, &found, &value, where);
+    if (rc == MDB_NOTFOUND) return false;
+    if (rc != 0) return Failed(reader, rc);
+    if (const auto payload = Unseal(t, FromLmdb(found), FromLmdb(value)); !payload)
+      return tl::unexpected<Error>(payload.error());
+    return true;
+  };
+  auto behind = check(MDB_SET_RANGE);
+  if (!behind) return PassOn(std::move(behind));
+  if (auto before = check(*behind ? MDB_PREV : MDB_LAST); !before) return PassOn(std::move(before));
+  return {};
+}
+
 Result<void> Catalog::Impl::Scan(Reader& reader, Table t, const CatalogKey& first,
                                  const std::function<Result<bool>(ByteSpan key, ByteSpan value)>& visit) const {
-  if (reader.get() == nullptr) return LmdbFail("reading", path, ENOMEM);
+  if (auto whole = CheckAround(reader, t, first); !whole) return whole;
   MDB_cursor* opened = nullptr;
   if (const int rc = mdb_cursor_open(reader.get(), table(t), &opened); rc != 0) return Failed(reader, rc);
   const LmdbCursor cursor(opened);
@@ -196,7 +229,10 @@ Result<void> Catalog::Impl::Scan(Reader& reader, Table t, const CatalogKey& firs
 }
 
 Result<void> Catalog::Impl::Get(Reader& reader, uint64_t node, NodeInfo& info) const {
-  const auto value = Value(reader, Table::kNodes, CatalogKey(node));
+  // Numbers are dense, so each of them has its record.
+  const bool numbered = node >= kRootNode && node <= head.totals.nodes;
+  const auto value =
+      numbered ? Needed(reader, Table::kNodes, CatalogKey(node)) : Value(reader, Table::kNodes, CatalogKey(node));
   if (!value) return tl::unexpected<Error>(value.error());
   if (auto decoded = DecodeNode(node, *value, info); !decoded) return decoded;
   if (info.kind != NodeKind::kDirectory && info.shard >= head.shards.size())
@@ -205,7 +241,7 @@ Result<void> Catalog::Impl::Get(Reader& reader, uint64_t node, NodeInfo& info) c
 }
 
 Result<std::string_view> Catalog::Impl::Name(Reader& reader, uint64_t parent, uint64_t node) const {
-  const auto value = Value(reader, Table::kChildren, {parent, node});
+  const auto value = Needed(reader, Table::kChildren, {parent, node});
   if (!value) return tl::unexpected<Error>(value.error());
   const auto child = DecodeChild(*value);
   if (!child) return tl::unexpected<Error>(child.error());
@@ -217,7 +253,7 @@ Result<void> Catalog::Impl::ReadCrcs(Reader& reader, uint64_t node, uint64_t fir
   crcs.clear();
   for (const uint64_t end = first + count; first < end;) {
     const uint64_t chunk = first / kMaxInlineCrcs, skip = first % kMaxInlineCrcs;
-    const auto value = Value(reader, Table::kCrcs, {node, chunk});
+    const auto value = Needed(reader, Table::kCrcs, {node, chunk});
     if (!value) return tl::unexpected<Error>(value.error());
     ByteReader in(*value);
     in.Take(skip * 4);
@@ -230,7 +266,7 @@ Result<void> Catalog::Impl::ReadCrcs(Reader& reader, uint64_t node, uint64_t fir
 }
 
 Result<ShardRecord> Catalog::Impl::GetShard(Reader& reader, size_t position) const {
-  const auto value = Value(reader, Table::kShards, CatalogKey(position));
+  const auto value = Needed(reader, Table::kShards, CatalogKey(position));
   if (!value) return tl::unexpected<Error>(value.error());
   return DecodeShard(*value);
 }
@@ -271,6 +307,7 @@ Result<std::unique_ptr<Catalog>> Catalog::Open(const std::string& folder) {
   if (auto own = CheckOwnFolder(folder); !own) return PassOn(std::move(own));
   auto impl = std::make_unique<Impl>();
   impl->path = folder + "/" + std::string(kCatalogFile);
+  impl->head_path = folder + "/" + std::string(kCatalogHeadFile);
   auto head = ReadCatalogHead(folder);
   if (!head) return PassOn(std::move(head));
   impl->head = *std::move(head);
@@ -284,10 +321,22 @@ Result<std::unique_ptr<Catalog>> Catalog::Open(const std::string& folder) {
 const CatalogTotals& Catalog::totals() const { return impl_->head.totals; }
 const std::vector<ShardStamp>& Catalog::shards() const { return impl_->head.shards; }
 
+void Catalog::SetAside() const {
+  int fd = -1;
+  mdb_env_get_fd(impl_->env.get(), &fd);
+  struct stat opened, there;
+  const bool current = fstat(fd, &opened) == 0 && stat(impl_->path.c_str(), &there) == 0 &&
+                       opened.st_dev == there.st_dev && opened.st_ino == there.st_ino;
+  if (current) unlink(impl_->head_path.c_str());
+}
+
 Result<uint64_t> Catalog::Find(uint64_t parent, std::string_view name) const {
   if (name.empty() || name.size() > kMaxNameBytes) return Fail(ErrorCode::kNotFound, "no such name");
   Reader reader(*impl_->readers);
-  const auto value = impl_->Value(reader, Table::kNames, {parent, name});
+  const CatalogKey key(parent, name);
+  const auto value = impl_->Value(reader, Table::kNames, key);
+  if (!value && value.error().code == ErrorCode::kNotFound)
+    if (auto whole = impl_->CheckAround(reader, Table::kNames, key); !whole) return PassOn(std::move(whole));
   if (!value) return tl::unexpected<Error>(value.error());
   const auto record = DecodeName(*value);
   if (!record) return tl::unexpected<Error>(record.error());

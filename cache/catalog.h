@@ -9,8 +9,9 @@
 // directories in the order of its list. So they ascend in storage order, and an appended shard changes none.
 //
 // LMDB verifies nothing. So the whole file is checked at Open, against size and CRCs in `catalog.head`, and every value
-// ends in a CRC-32 of its key and itself, checked at each get: a wrong one is kDamaged, never another file's bytes.
-// Not covered: what goes bad in LMDB's inner pages after Open.
+// ends in a CRC-32 of its key and itself, checked at each get: a wrong one is kDamaged, never another file's bytes. So
+// is one that must be there and is not: node numbers are dense, and a name that is not found is believed only when the
+// records beside it are whole. Not covered: what goes bad in LMDB's inner pages after Open.
 //
 // Ownership: the Catalog owns the mapping; everything it returns is a copy. Thread safety: const methods from any
 // number of threads at once, without waiting for one another. Must not be used across fork(2).
@@ -111,6 +112,10 @@ class Catalog {
   // What CatalogWriter::AddShard was given for the shard at `position`: levels, directories and entries (not section
   // sizes and the metadata's CRC), so that a rebuild need not read a shard that has not changed.
   [[nodiscard]] Result<ShardIndex> ReadShard(size_t position) const;
+
+  // Whoever met kDamaged says so by this: removes `catalog.head`, unless the catalog was built anew meanwhile, so that
+  // the next mount builds it. Where that fails, the next Open finds the damage by its checksums.
+  void SetAside() const;
 
  private:
   struct Impl;

@@ -78,12 +78,14 @@ class FileSystem::Faults {
  public:
   explicit Faults(FaultObserver observer) : observer_(std::move(observer)) {}
 
-  void Tell(uint64_t where, uint64_t offset, const Error& error) {
+  // True the first time.
+  bool Tell(uint64_t where, uint64_t offset, const Error& error) {
     {
       const std::lock_guard lock(mutex_);
-      if (told_.size() >= kMost || !told_.emplace(where, offset).second) return;
+      if (told_.size() >= kMost || !told_.emplace(where, offset).second) return false;
     }
     if (observer_) observer_(error);
+    return true;
   }
 
  private:
@@ -146,11 +148,10 @@ Ino FileSystem::InoOf(uint64_t node, Level level) const {
   return node == kRootNode && view_.root_level ? kMountRoot : Ino(node, level.number());
 }
 
-Result<void> FileSystem::Describe(Ino ino, const Place& place, NodeInfo& info) const {
+Result<void> FileSystem::Describe(const Place& place, NodeInfo& info) const {
   auto got = catalog_->Get(place.node, info);
   if (got) return got;
-  if (got.error().code == ErrorCode::kNotFound) return Stale(ino);
-  return CatalogFault(place.node, std::move(got).error());
+  return CatalogFault(std::move(got).error());
 }
 
 Stat FileSystem::StatOf(const NodeInfo& info, Level level) const {
@@ -174,8 +175,7 @@ Stat FileSystem::StatOf(const NodeInfo& info, Level level) const {
 // Like the data set's root, whatever that allows.
 Result<Stat> FileSystem::StatOfLevels() const {
   NodeInfo root;
-  if (auto got = Describe(kMountRoot, {Place::Kind::kNode, kRootNode, highest()}, root); !got)
-    return PassOn(std::move(got));
+  if (auto got = Describe({Place::Kind::kNode, kRootNode, highest()}, root); !got) return PassOn(std::move(got));
   root.attributes.mode = kShownBits;
   Stat stat = StatOf(root, highest());
   stat.ino = kMountRoot;
@@ -210,8 +210,8 @@ Result<Stat> FileSystem::Lookup(Ino parent, std::string_view name) const {
   thread_local NodeInfo info;
   const auto found = catalog_->Find(place->node, name);
   if (found) return GetAttr(InoOf(*found, place->level));
-  if (found.error().code != ErrorCode::kNotFound) return CatalogFault(place->node, found.error());
-  if (auto described = Describe(parent, *place, info); !described) return PassOn(std::move(described));
+  if (found.error().code != ErrorCode::kNotFound) return CatalogFault(found.error());
+  if (auto described = Describe(*place, info); !described) return PassOn(std::move(described));
   if (info.kind != NodeKind::kDirectory) return NotDirectory();
   if (name != "..") return tl::unexpected<Error>(found.error());
   if (place->node == kRootNode) return GetAttr(kMountRoot);
@@ -224,7 +224,7 @@ Result<Stat> FileSystem::GetAttr(Ino ino) const {
   if (place->kind == Place::Kind::kLevels) return StatOfLevels();
   if (place->kind == Place::Kind::kCurrent) return StatOfCurrent();
   thread_local NodeInfo info;
-  if (auto described = Describe(ino, *place, info); !described) return PassOn(std::move(described));
+  if (auto described = Describe(*place, info); !described) return PassOn(std::move(described));
   return StatOf(info, place->level);
 }
 
@@ -259,7 +259,7 @@ Result<void> FileSystem::ListNode(const NodeInfo& info, Level level, uint64_t af
     const FileType type = item.kind == NodeKind::kDirectory ? FileType::kDirectory : FileType::kRegular;
     return visit({InoOf(item.node, level), type, item.name, kFirstChildOffset + item.node});
   });
-  if (!listed) return CatalogFault(node, std::move(listed).error());
+  if (!listed) return CatalogFault(std::move(listed).error());
   return {};
 }
 
@@ -269,7 +269,7 @@ Result<void> FileSystem::ReadDir(Ino ino, uint64_t after, const std::function<bo
   if (place->kind == Place::Kind::kLevels) return ListLevels(after, visit);
   if (place->kind == Place::Kind::kCurrent) return NotDirectory();
   NodeInfo info;
-  if (auto described = Describe(ino, *place, info); !described) return described;
+  if (auto described = Describe(*place, info); !described) return described;
   if (info.kind != NodeKind::kDirectory) return NotDirectory();
   return ListNode(info, place->level, after, visit);
 }
@@ -280,7 +280,7 @@ Result<size_t> FileSystem::Read(Ino ino, uint64_t offset, MutableByteSpan out) c
   if (place->kind == Place::Kind::kLevels) return Fail(ErrorCode::kIsDirectory, "a directory is no file");
   if (place->kind == Place::Kind::kCurrent) return Fail(ErrorCode::kInvalidArgument, "a symbolic link is no file");
   thread_local NodeInfo info;
-  if (auto described = Describe(ino, *place, info); !described) return PassOn(std::move(described));
+  if (auto described = Describe(*place, info); !described) return PassOn(std::move(described));
   if (info.kind == NodeKind::kDirectory) return Fail(ErrorCode::kIsDirectory, "a directory is no file");
   const uint64_t size = SizeAtLevel(info.layout, place->level, levels());
   if (offset >= size) return size_t{0};
@@ -295,7 +295,7 @@ Result<void> FileSystem::ReadNode(const NodeInfo& info, Level level, uint64_t of
   if (info.crc_count > kMaxInlineCrcs) {
     const CrcRange range = CrcsNeeded(info.layout, level, levels(), offset, out.size());
     if (auto read = catalog_->ReadCrcs(info.node, range.first, range.count, some); !read)
-      return CatalogFault(info.node, std::move(read).error());
+      return CatalogFault(std::move(read).error());
     crcs = {range.first, some};
   }
   const bool in_groups = info.kind == NodeKind::kImage;
@@ -306,10 +306,12 @@ Result<void> FileSystem::ReadNode(const NodeInfo& info, Level level, uint64_t of
   return {};
 }
 
-tl::unexpected<Error> FileSystem::CatalogFault(uint64_t node, Error error) const {
-  // A record that should be there and is not is damage, too, and to the user no missing file.
-  if (error.code != ErrorCode::kDamaged) error.code = ErrorCode::kIo;
-  faults_->Tell(UINT64_MAX, node, error);
+tl::unexpected<Error> FileSystem::CatalogFault(Error error) const {
+  const bool damaged = error.code == ErrorCode::kDamaged;
+  if (damaged) error.message += "; the next mount builds the catalog anew";
+  if (!damaged) error.code = ErrorCode::kIo;  // to the user no missing file
+  const bool first = faults_->Tell(UINT64_MAX, damaged ? 0 : 1, error);
+  if (first && damaged) catalog_->SetAside();
   return tl::unexpected<Error>(std::move(error));
 }
 

@@ -62,9 +62,9 @@ struct DirEntry {
   uint64_t offset = 0;    // pass as `after` to go on behind this entry; the same for ever
 };
 
-// Told of each bad place on disk, once: a block of a shard that does not match its checksum or cannot be read, a
-// record of the catalog that is damaged. From any thread, possibly several at once. After 10,000 places it stays
-// silent.
+// Told of each bad place on disk, once: a block of a shard that does not match its checksum or cannot be read. Of the
+// catalog, once of the first damage and once of the first failure to read it, since the next mount builds it anew. From
+// any thread, possibly several at once. After 10,000 places it stays silent.
 using FaultObserver = std::function<void(const Error&)>;
 
 class FileSystem {
@@ -100,8 +100,8 @@ class FileSystem {
 
   [[nodiscard]] Result<Place> Locate(Ino ino) const;
   [[nodiscard]] Ino InoOf(uint64_t node, Level level) const;
-  // The node's description; kStale when there is none.
-  [[nodiscard]] Result<void> Describe(Ino ino, const Place& place, NodeInfo& info) const;
+  // The node's description; Locate has seen that there is one.
+  [[nodiscard]] Result<void> Describe(const Place& place, NodeInfo& info) const;
   [[nodiscard]] Stat StatOf(const NodeInfo& info, Level level) const;
   [[nodiscard]] Result<Stat> StatOfLevels() const;
   [[nodiscard]] Result<Stat> StatOfCurrent() const;
@@ -111,8 +111,8 @@ class FileSystem {
                                       const std::function<bool(const DirEntry&)>& visit) const;
   [[nodiscard]] Result<void> ReadNode(const NodeInfo& info, Level level, uint64_t offset, MutableByteSpan out) const;
   [[nodiscard]] Level highest() const;
-  // Tells the observer of damage in the catalog, and passes every error on.
-  [[nodiscard]] tl::unexpected<Error> CatalogFault(uint64_t node, Error error) const;
+  // Tells the observer of damage in the catalog and sets it aside, once, and passes every error on.
+  [[nodiscard]] tl::unexpected<Error> CatalogFault(Error error) const;
   [[nodiscard]] tl::unexpected<Error> ShardFault(const NodeInfo& info, uint64_t offset, Error error) const;
 
   std::unique_ptr<Catalog> catalog_;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -311,6 +312,75 @@ TEST(CatalogTest, ARecordThatGoesBadIsAnErrorAndNeverAnothersBytes) {
     EXPECT_TRUE(answers[i] == expected[i] || answers[i] == "error") << answers[i];
   }
   EXPECT_EQ(errors, 2 * damaged) << "Get and Path of each";
+}
+
+// Flips a bit of each record that holds `wanted`, one at a time: of keys and values, in LMDB's leaf pages.
+void WithEachFlipped(const std::string& path, ByteSpan wanted, const std::function<void()>& check) {
+  constexpr std::ptrdiff_t kPage = 4096, kFlagsInPage = 10;
+  const Bytes file = ReadFile(path);
+  const UniqueFd fd(open(path.c_str(), O_WRONLY));
+  ASSERT_TRUE(fd.valid());
+  int flipped = 0;
+  for (auto at = file.begin();; ++at) {
+    at = std::search(at, file.end(), wanted.begin(), wanted.end());
+    if (at == file.end()) break;
+    const std::ptrdiff_t offset = at - file.begin();
+    if ((file[static_cast<size_t>(offset / kPage * kPage + kFlagsInPage)] & 1) != 0) continue;  // a branch page
+    const auto last = static_cast<off_t>(offset + static_cast<std::ptrdiff_t>(wanted.size()) - 1);
+    for (const uint8_t mask : {uint8_t{1}, uint8_t{0x80}}) {
+      const uint8_t bad = wanted.back() ^ mask;
+      ASSERT_EQ(pwrite(fd.get(), &bad, 1, last), 1);
+      check();
+      ++flipped;
+    }
+    ASSERT_EQ(pwrite(fd.get(), &wanted.back(), 1, last), 1);
+  }
+  EXPECT_GE(flipped, 4) << "at least two records";
+}
+
+TEST(CatalogTest, ARecordWhoseKeyGoesBadIsDamageAndNeverAMissingFile) {
+  const TempDir folder;
+  testing::WriteTestCatalog(folder.path(), SampleShards());
+  const auto catalog = Opened(folder.path());
+  const auto expected = Answers(*catalog, catalog->totals().nodes);
+  const uint64_t parent = *catalog->Find(1, "class1");
+  for (const std::string name : {"b1.jpg", "b10.jpg", "8.jpg", "99.jpg", "readme"}) {
+    const auto node = catalog->Find(parent, name);
+    if (!node) continue;
+    int damaged = 0;
+    const auto check = [&] {
+      const auto found = catalog->Find(parent, name);
+      EXPECT_TRUE(found ? *found == *node : found.error().code == ErrorCode::kDamaged) << name;
+      NodeInfo info;
+      const auto got = catalog->Get(*node, info);
+      EXPECT_TRUE(got || got.error().code == ErrorCode::kDamaged) << name;
+      const auto path = catalog->Path(*node);
+      EXPECT_TRUE(path || path.error().code == ErrorCode::kDamaged) << name;
+      size_t listed_names = 0;
+      const auto listed = catalog->List(parent, 0, [&](const DirectoryItem&) { return ++listed_names > 0; });
+      EXPECT_TRUE(listed ? listed_names > 10 : listed.error().code == ErrorCode::kDamaged) << name;
+      damaged += found && got && path && listed ? 0 : 1;
+    };
+    WithEachFlipped(folder / kCatalogFile, AsBytes(name), check);
+    ByteWriter number;
+    for (int shift = 56; shift >= 0; shift -= 8) number.U8(static_cast<uint8_t>(*node >> shift));
+    WithEachFlipped(folder / kCatalogFile, number.bytes(), check);
+    EXPECT_GE(damaged, 8) << "names, children, nodes and both directions of each";
+    EXPECT_EQ(Answers(*catalog, catalog->totals().nodes), expected) << "all is well again";
+  }
+}
+
+TEST(CatalogTest, SetAsideIsBuiltAnewButNeverTheOneBuiltMeanwhile) {
+  const TempDir folder;
+  testing::WriteTestCatalog(folder.path(), SampleShards());
+  const auto first = Opened(folder.path());
+  first->SetAside();
+  EXPECT_EQ(Catalog::Open(folder.path()).error().code, ErrorCode::kNotFound);
+  testing::WriteTestCatalog(folder / "other", SampleShards());
+  for (const std::string_view name : {kCatalogFile, kCatalogHeadFile})
+    ASSERT_EQ(rename((folder / ("other/" + std::string(name))).c_str(), (folder / name).c_str()), 0);
+  first->SetAside();
+  EXPECT_TRUE(Catalog::Open(folder.path()));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <random>
@@ -450,6 +451,32 @@ TEST_F(FaultyFileSystemTest, DamageInTheCatalogIsAnIoErrorToldOnce) {
   }
   EXPECT_EQ(faults_.size(), 1u);
   EXPECT_TRUE(files->Read(Walk(*files, Ino(1, 3), "b.jpg"), 0, page)) << "the others are well";
+}
+
+TEST_F(FaultyFileSystemTest, ANodeMissingFromTheCatalogIsDamageToldOnceAndSetsItAside) {
+  const auto files = Open();
+  const Ino ino = Walk(*files, Ino(1, 3), "scan1/a.jpg"), other = Walk(*files, Ino(1, 3), "b.jpg");
+  const Bytes catalog = testing::ReadFile(folder_ / "catalog.mdb");
+  const UniqueFd fd(open((folder_ / "catalog.mdb").c_str(), O_WRONLY));
+  // Every record of both nodes, in whatever table.
+  for (const Ino lost : {ino, other}) {
+    const Bytes number = {0, 0, 0, 0, 0, 0, 0, static_cast<uint8_t>(lost.node())};
+    for (auto at = catalog.begin();; ++at) {
+      at = std::search(at, catalog.end(), number.begin(), number.end());
+      if (at == catalog.end()) break;
+      const uint8_t bad = number.back() ^ 0x40;
+      ASSERT_EQ(pwrite(fd.get(), &bad, 1, at - catalog.begin() + 7), 1);
+    }
+  }
+  Bytes page(10);
+  ASSERT_TRUE(std::filesystem::exists(folder_ / "catalog.head"));
+  for (const Ino lost : {ino, other, ino}) {
+    EXPECT_EQ(kCode(files->GetAttr(lost)), ErrorCode::kDamaged);
+    EXPECT_EQ(kCode(files->Read(lost, 0, page)), ErrorCode::kDamaged);
+  }
+  EXPECT_EQ(faults_.size(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "catalog.head"));
+  EXPECT_EQ(kCode(files->GetAttr(Ino(1000, 3))), ErrorCode::kStale) << "a number that never was";
 }
 
 TEST_F(FaultyFileSystemTest, ReadAheadFollowsImagesButNotOpaqueFiles) {
