@@ -105,6 +105,12 @@ class TemporaryFile {
   std::string path_;
 };
 
+// A folder cannot be renamed over. An empty one goes; what is in another is not ours to delete.
+Result<void> ClearWay(const std::string& path) {
+  if (rmdir(path.c_str()) == 0 || errno == ENOENT || errno == ENOTDIR) return {};
+  return SystemFail("a folder lies at " + Quoted(path) + ", where a file of the catalog belongs; delete it", errno);
+}
+
 class Build {
  public:
   // `before` is the catalog to take unchanged shards from, or null.
@@ -115,7 +121,11 @@ class Build {
   }
 
   Result<void> Run(const std::string& folder, const Progress& on_progress) {
-    TemporaryFile temporary(folder + "/" + std::string(kCatalogFile) + ".tmp");
+    const std::string catalog = folder + "/" + std::string(kCatalogFile);
+    const std::string head = folder + "/" + std::string(kCatalogHeadFile);
+    for (const std::string& path : {catalog, catalog + ".tmp", head, head + ".tmp"})
+      if (auto clear = ClearWay(path); !clear) return clear;
+    TemporaryFile temporary(catalog + ".tmp");
     auto totals = WriteCatalog(temporary.path(), on_progress);
     if (!totals) return PassOn(std::move(totals));
     const auto file = FileSource::Open(temporary.path(), FileSource::Access::kSequential);
@@ -123,8 +133,8 @@ class Build {
     auto crcs = CatalogFileCrcs(**file);
     if (!crcs) return PassOn(std::move(crcs));
     // In this order: a head that does not fit its catalog is seen, and built anew.
-    if (auto renamed = temporary.RenameTo(folder + "/" + std::string(kCatalogFile)); !renamed) return renamed;
-    return WriteHead(folder, {(*file)->size(), *std::move(crcs), *std::move(totals), std::move(stamps_)});
+    if (auto renamed = temporary.RenameTo(catalog); !renamed) return renamed;
+    return WriteHead(head, {(*file)->size(), *std::move(crcs), *std::move(totals), std::move(stamps_)});
   }
 
  private:
@@ -166,10 +176,10 @@ class Build {
     return dataset_.ReadShardIndex(position, **shard);
   }
 
-  static Result<void> WriteHead(const std::string& folder, const CatalogHead& head) {
-    auto file = AtomicFile::Create(folder + "/" + std::string(kCatalogHeadFile));
+  static Result<void> WriteHead(const std::string& path, const CatalogHead& head) {
+    auto file = AtomicFile::Create(path);
     if (!file) return PassOn(std::move(file));
-    if (fchmod(file->fd(), 0600) != 0) return SystemFail("writing catalog.head in " + Quoted(folder), errno);
+    if (fchmod(file->fd(), 0600) != 0) return SystemFail("writing " + Quoted(path), errno);
     if (auto written = file->Write(EncodeCatalogHead(head)); !written) return written;
     return file->Commit();
   }

@@ -185,6 +185,26 @@ TEST_F(CatalogBuilderTest, RebuildsAfterAnyDamage) {
   EXPECT_EQ(reads_, 3u);
 }
 
+TEST_F(CatalogBuilderTest, AFolderInTheCatalogsPlaceGoesOrIsNamed) {
+  ASSERT_TRUE(Open());
+  for (const std::string name : {"catalog.mdb", "catalog.head", "catalog.mdb.tmp", "catalog.head.tmp"}) {
+    const std::string path = Folder() + "/" + name;
+    unlink(path.c_str());
+    unlink((Folder() + "/catalog.head").c_str());
+    ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+    const auto opened = Open();
+    EXPECT_TRUE(opened) << opened.error().message;
+    unlink((Folder() + "/catalog.head").c_str());
+    unlink(path.c_str());
+    WriteFile(path + "/somebody's", "");
+    const auto refused = Open();
+    ASSERT_FALSE(refused) << name;
+    EXPECT_THAT(refused.error().message, AllOf(HasSubstr(Quoted(path)), HasSubstr("delete it")));
+    std::filesystem::remove_all(path);
+  }
+  EXPECT_TRUE(Open());
+}
+
 TEST_F(CatalogBuilderTest, AnotherDataSetAtTheSamePathIsAnother) {
   ASSERT_TRUE(Open());
   std::filesystem::remove(ShardPath(2));
