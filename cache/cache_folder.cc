@@ -77,7 +77,8 @@ Result<void> CheckOwnFolder(const std::string& path) {
     return Fail(ErrorCode::kNotDirectory, "the cache folder " + Quoted(path) + " is no folder");
   if (!IsOwn(status))
     return Fail(ErrorCode::kPermission, "the cache folder " + Quoted(path) +
-                                            " is not used: others than this user and root own it or can write to it");
+                                            " is not used: others than this user and root own it or can write to it "
+                                            "('chmod go-w' takes that right away)");
   return {};
 }
 

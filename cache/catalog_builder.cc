@@ -38,7 +38,10 @@ Result<std::vector<ShardStamp>> StampShards(const Dataset& dataset) {
     const std::string path = dataset.ShardPath(i);
     struct stat status;
     if (stat(path.c_str(), &status) != 0) {
-      if (errno == ENOENT) return Fail(ErrorCode::kNotFound, "shard " + Quoted(path) + " of the data set is missing");
+      if (errno == ENOENT)
+        return Fail(
+            ErrorCode::kNotFound,
+            "shard " + Quoted(path) + " of the data set is missing; copy it back from where the data set came from");
       return SystemFail("looking at shard " + Quoted(path), errno);
     }
     stamps.push_back(StampOf(dataset.index().rows[i], status));

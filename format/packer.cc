@@ -26,7 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;
 constexpr uint64_t kMaxShards = uint64_t{1} << 20;  // FORMAT.md, limits of PCR_index.pb
 constexpr std::string_view kTemporarySuffix = ".tmp";
 

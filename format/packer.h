@@ -26,6 +26,8 @@ struct PackOrder {
   uint64_t seed = 0;     // of the shuffle
 };
 
+inline constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;
+
 struct PackOptions {
   unsigned jobs = 0;                           // worker threads; 0 = one a processor
   uint32_t record_images = 256;                // items a shard, 1..65536

@@ -50,6 +50,8 @@ Result<void> Output::Flush() {
   return WriteStdout(AsBytes(text));
 }
 
+Result<void> Print(std::string_view text) { return WriteStdout(AsBytes(text)); }
+
 void Complain(std::string_view sentence) {
   const std::string line = "pcrfs: " + std::string(sentence) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);

@@ -26,6 +26,9 @@ class Output {
   std::string pending_;
 };
 
+// All of a short text, at once.
+[[nodiscard]] Result<void> Print(std::string_view text);
+
 // "pcrfs: sentence" on stderr.
 void Complain(std::string_view sentence);
 

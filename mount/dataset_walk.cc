@@ -35,6 +35,13 @@ const Entry* FindFile(const ShardIndex& index, std::string_view path) {
   return nullptr;
 }
 
+// "name/" and "name/." can only be folders.
+Result<void> CheckMayBeFile(std::string_view path) {
+  const std::string_view last = NameOf(path);
+  if (!last.empty() && last != ".") return {};
+  return Fail(ErrorCode::kNotDirectory, Quoted(path) + " is not a folder but a file");
+}
+
 tl::unexpected<Error> NoSuchPath(const Dataset& dataset, const std::string& path) {
   std::string sentence = "there is no " + Quoted(path) + " in the data set " + Quoted(dataset.path());
   const std::string first = path.substr(0, path.find('/'));
@@ -128,6 +135,11 @@ Result<std::string> NormalPath(std::string_view path) {
   return normal;
 }
 
+bool LiesIn(std::string_view path, const std::string& folder) {
+  if (folder == "/" || path == folder) return true;
+  return path.substr(0, folder.size() + 1) == folder + "/";
+}
+
 Result<FoundEntry> FindEntry(const Dataset& dataset, const std::string& path) {
   const auto normal = NormalPath(path);
   if (!normal) return tl::unexpected(normal.error());
@@ -135,7 +147,10 @@ Result<FoundEntry> FindEntry(const Dataset& dataset, const std::string& path) {
   for (size_t i = 0; i < dataset.shard_count() && !is_directory; ++i) {
     auto shard = ReadShard(dataset, i);
     if (!shard) return PassOn(std::move(shard));
-    if (const Entry* entry = FindFile(shard->index, *normal)) return FoundEntry{std::move(shard->source), *entry};
+    if (const Entry* entry = FindFile(shard->index, *normal)) {
+      if (auto file = CheckMayBeFile(path); !file) return PassOn(std::move(file));
+      return FoundEntry{std::move(shard->source), *entry};
+    }
     is_directory = FindDirectory(shard->index, *normal).has_value();
   }
   if (is_directory) return Fail(ErrorCode::kIsDirectory, Quoted(path) + " is a folder; 'pcrfs ls' lists it");
@@ -154,7 +169,10 @@ Result<std::vector<ListedItem>> ListPath(const Dataset& dataset, const std::stri
     return !file.has_value();
   });
   if (!walked) return tl::unexpected(walked.error());
-  if (file) return std::vector<ListedItem>{*std::move(file)};
+  if (file) {
+    if (auto may = CheckMayBeFile(path); !may) return PassOn(std::move(may));
+    return std::vector<ListedItem>{*std::move(file)};
+  }
   if (!listing.exists()) return NoSuchPath(dataset, path);
   return listing.Finish();
 }

@@ -37,11 +37,14 @@ struct IndexedShard {
 // Without empty and "." parts; kInvalidArgument for "..".
 [[nodiscard]] Result<std::string> NormalPath(std::string_view path);
 
+// Whether the absolute `path` is `folder` or below it; both without links and a slash at the end.
+[[nodiscard]] bool LiesIn(std::string_view path, const std::string& folder);
+
 struct FoundEntry {
   std::unique_ptr<FileSource> shard;
   Entry entry;
 };
-// `path` as the user gave it. kNotFound, kIsDirectory.
+// `path` as the user gave it. kNotFound, kIsDirectory; kNotDirectory for a file with a slash behind its name.
 [[nodiscard]] Result<FoundEntry> FindEntry(const Dataset& dataset, const std::string& path);
 
 struct ListedItem {

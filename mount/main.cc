@@ -21,9 +21,13 @@ void KeepStandardDescriptors() {
 }
 
 int Leave(const pcrfs::EarlyExit& exit) {
-  std::FILE* to = exit.status == pcrfs::kExitDone ? stdout : stderr;
-  const bool written = std::fputs(exit.text.c_str(), to) >= 0 && std::fflush(to) == 0;
-  return written || exit.status != pcrfs::kExitDone ? exit.status : pcrfs::kExitFailed;
+  if (exit.status != pcrfs::kExitDone) {
+    (void)std::fputs(exit.text.c_str(), stderr);
+    return exit.status;
+  }
+  const auto printed = pcrfs::Print(exit.text);
+  if (!printed) pcrfs::Complain(printed.error().message);
+  return printed ? pcrfs::kExitDone : pcrfs::kExitFailed;
 }
 
 }  // namespace

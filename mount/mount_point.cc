@@ -174,9 +174,7 @@ Result<std::string> ResolveMountPoint(const std::string& path) {
   if (IsPassedDescriptor(path)) return path;
   char resolved[PATH_MAX];
   if (realpath(path.c_str(), resolved) != nullptr) return std::string(resolved);
-  if (errno == ENOENT)
-    return Fail(ErrorCode::kNotFound,
-                "there is no mount point " + Quoted(path) + "; make it with 'mkdir -p' and try again");
+  if (errno == ENOENT) return Fail(ErrorCode::kNotFound, "there is no folder " + Quoted(path));
   if (errno != ENOTCONN && errno != ECONNABORTED)
     return SystemFail("cannot find the mount point " + Quoted(path), errno);
   // The daemon of a mount there is dead: resolve all but the last part.

@@ -29,7 +29,7 @@ inline constexpr std::string_view kMountType = "fuse.pcrfs";
 // The same, now. Nothing, too, when /proc cannot be read.
 [[nodiscard]] std::optional<MountedThere> FindMount(const std::string& path);
 
-// Absolute and free of symbolic links; works on a mount whose daemon is dead. kNotFound with advice when there is no
+// Absolute and free of symbolic links; works on a mount whose daemon is dead. kNotFound when there is no
 // such folder. "/dev/fd/N", an open /dev/fuse that whoever started us has mounted already (and whose mount options are
 // theirs, default_permissions among them), stays as it is.
 [[nodiscard]] Result<std::string> ResolveMountPoint(const std::string& path);

@@ -21,10 +21,16 @@ constexpr char kMountFooter[] = R"(Options for -o (a list, and -o may be repeate
   cache_dir=DIR, log_file=FILE, log_level=LEVEL   as the long options
 The mount is always ro, nosuid, nodev and default_permissions. Accepted without effect, for fstab's sake: rw, dev, suid,
 exec, auto, user, _netdev, nofail, noatime, x-*, comment= and their kin.
+SIGTERM, SIGINT and SIGQUIT unmount, with -f SIGHUP (a closed terminal), too; a mount that is in use vanishes from the
+tree at once and ends when its last user does. 'pcrfs umount' leaves a mount that is in use alone.
 In fstab:  DATASET MOUNTPOINT fuse.pcrfs ro,allow_other,_netdev,nofail 0 0)";
 
-constexpr char kProgramFooter[] = R"('pcrfs DATASET MOUNTPOINT [-o ...]', without a command, mounts, too.
+constexpr char kProgramFooter[] =
+    R"('pcrfs DATASET MOUNTPOINT [-f] [-o ...]', without a command, mounts, too, as mount(8) has it: -n, -s, -v, -t TYPE and
+-N NAMESPACE are accepted without effect. -f is --foreground; called as mount.pcrfs or mount.fuse.pcrfs, it only
+pretends.
 'pcrfs COMMAND --help' tells all about a command.
+A path that starts with '-' stands behind '--', as in 'pcrfs cat DATASET -- -x.jpg'.
 Sizes are in bytes, or with KiB, MiB, GiB, kB, MB, GB behind the number.
 Exit status: 0 done, 1 failed, 2 usage, 3 data damaged (verify).)";
 
@@ -34,7 +40,8 @@ CLI::Option* AddParsed(CLI::App& app, const std::string& name, Value& value, Par
                        const std::string& expected) {
   const auto assign = [&value, parse, name, expected](const std::string& text) {
     const auto parsed = parse(text);
-    if (!parsed) throw CLI::ValidationError(name, "expected " + expected + ", not " + Quoted(text));
+    if (!parsed)
+      throw CLI::ValidationError(name.substr(0, name.find(',')), "expected " + expected + ", not " + Quoted(text));
     value = *parsed;
   };
   return app.add_option_function<std::string>(name, assign, help);
@@ -51,8 +58,9 @@ void AddLevel(CLI::App& app, std::optional<Level>& level) {
 }
 
 void AddJobs(CLI::App& app, unsigned& jobs) {
-  app.add_option("--jobs,-j", jobs, "Worker threads (default: one a processor)")
-      ->check(CLI::Range(1, 1024))
+  const auto parse = [](std::string_view text) { return ParseNumber<unsigned>(text, 1, 1024); };
+  AddParsed(app, "--jobs,-j", jobs, parse, "Worker threads, 1 to 1024 (default: one a processor)",
+            "a number of threads from 1 to 1024")
       ->type_name("N");
 }
 
@@ -66,7 +74,7 @@ void AddPath(CLI::App& app, std::string& path, bool required) {
 
 std::optional<uint64_t> ParseRecordBytes(std::string_view text) {
   const auto size = ParseSize(text);
-  return size && *size > 0 ? size : std::nullopt;
+  return size && *size >= 1 && *size <= kMaxRecordBytes ? size : std::nullopt;
 }
 
 void Define(CLI::App& app, PackCommand& command) {
@@ -75,12 +83,13 @@ void Define(CLI::App& app, PackCommand& command) {
       ->required()
       ->type_name("");
   AddJobs(app, command.options.jobs);
-  app.add_option("--record-images", command.options.record_images, "Files a shard at most")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str()
+  const auto parse_images = [](std::string_view text) { return ParseNumber<uint32_t>(text, 1, 65536); };
+  AddParsed(app, "--record-images", command.options.record_images, parse_images,
+            "Files and empty folders a shard at most, 1 to 65536 (default 256)", "a number from 1 to 65536")
       ->type_name("N");
   AddParsed(app, "--record-bytes", command.options.record_bytes, ParseRecordBytes,
-            "Source bytes a shard at most (default 64MiB)", "a size such as 64MiB")
+            "Source bytes a shard at most, 1 byte to 1GiB; a larger file is a shard of its own (default 64MiB)",
+            "a size from 1 byte to 1GiB, such as 64MiB")
       ->type_name("SIZE");
   AddParsed(app, "--order", command.options.order, ParseOrder,
             "Order of files in shards: path, shuffle or shuffle:SEED (default path)", "path, shuffle or shuffle:SEED")
@@ -90,29 +99,34 @@ void Define(CLI::App& app, PackCommand& command) {
 // Mount options come as text and are applied when parsing is over, so that text and order of options do not matter.
 struct MountText {
   std::vector<std::string> lists;
-  bool ignored = false;
-  std::string type;
+  bool ignored_flag = false;
+  std::string ignored_value;
 };
 
 void Define(CLI::App& app, MountCommand& command, MountText& text, bool as_helper) {
   AddDataset(app, command.dataset);
   app.add_option("MOUNTPOINT", command.mount_point, "Empty folder to mount on")->required()->type_name("");
-  app.add_option("-o", text.lists, "Mount options, below")->allow_extra_args(false)->type_name("OPT[,OPT...]");
+  app.add_option("-o", text.lists, "Mount options, below")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("OPT[,OPT...]");
   app.add_option("--cache-dir", command.cache_dir, "Local folder for catalogs (default: by $PCRFS_CACHE_DIR and user)")
       ->type_name("DIR");
   app.add_option("--log-file", command.log_file, "Log there (default: stderr with -f, else syslog)")->type_name("FILE");
   AddParsed(app, "--log-level", command.log_level, ParseLogLevel, "debug, info, warn or error (default info)",
             "debug, info, warn or error")
       ->type_name("LEVEL");
-  // mount(8) gives its helpers -s, -n, -v, -f (pretend only) and -t TYPE.
-  if (as_helper) {
+  if (as_helper)
     app.add_flag("-f", command.fake, "Check the command line only");
-    app.add_flag("-s,-n,-v", text.ignored, "Accepted without effect");
-    app.add_option("-t", text.type, "Accepted without effect");
-  } else {
+  else
     app.add_flag("-f,--foreground", command.foreground, "Stay in the foreground and log to stderr");
-  }
   app.footer(kMountFooter);
+}
+
+// What mount(8) gives its helpers, and those hand on, besides -o and -f.
+void AcceptHelperOptions(CLI::App& mount, MountText& text) {
+  mount.add_flag("-s,-n,-v", text.ignored_flag)->group("");
+  for (const char* option : {"-t", "-N"}) mount.add_option(option, text.ignored_value)->group("");
 }
 
 void Define(CLI::App& app, UmountCommand& command) {
@@ -121,14 +135,18 @@ void Define(CLI::App& app, UmountCommand& command) {
 
 void Define(CLI::App& app, InfoCommand& command) {
   AddDataset(app, command.dataset);
-  app.add_flag("--json", command.json, "For programs");
+  app.add_flag(
+      "--json", command.json,
+      "As one JSON object, with the keys format_version, images, opaque_files, directories, shards, stored_bytes\n"
+      "and levels, a list of objects with the keys level, bytes, bytes_per_image and share");
 }
 
 void Define(CLI::App& app, LsCommand& command) {
   AddDataset(app, command.dataset);
   AddPath(app, command.path, false);
   AddLevel(app, command.level);
-  app.add_flag("-l", command.with_attributes, "With mode, size at the level, time");
+  app.add_flag("-l", command.with_attributes,
+               "Four columns: mode, size in bytes at the level, time of last change, name");
 }
 
 void Define(CLI::App& app, CatCommand& command) {
@@ -158,20 +176,51 @@ void AddCommand(CLI::App& app, const char* name, const char* help, std::optional
   subcommand->callback([command, &chosen] { chosen = *command; });
 }
 
-// The arguments behind the program's name, with `mount` put in where the line means it without saying so.
-std::vector<std::string> WithCommand(const std::vector<std::string>& arguments, const CLI::App& app, bool as_helper) {
-  std::vector<std::string> words(arguments.begin() + 1, arguments.end());
-  const auto is_first_word = [&](const CLI::App* command) { return command->get_name() == words[0]; };
-  const bool named = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version" ||
-                                        !app.get_subcommands(is_first_word).empty());
-  if (as_helper || (words.size() >= 2 && !named)) words.insert(words.begin(), "mount");
-  return words;
+// Whether a line means mount without saying so.
+bool MeansMount(const std::vector<std::string>& words, const CLI::App& app) {
+  if (words.size() < 2 || words[0] == "--help" || words[0] == "-h" || words[0] == "--version") return false;
+  return app.get_subcommands([&](const CLI::App* command) { return command->get_name() == words[0]; }).empty();
 }
 
-EarlyExit UsageError(const std::string& sentence, const CLI::App& app) {
+// CLI11 takes the empty value of "--option=" for none and the next argument for the value; and no argument means
+// anything when empty.
+std::optional<std::string> EmptyArgument(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i)
+    if (words[i].size() > 2 && words[i].substr(0, 2) == "--" && words[i].back() == '=')
+      return words[i].substr(0, words[i].size() - 1) + " needs a value";
+  const auto empty = std::find(words.begin(), words.end(), "");
+  if (empty == words.end()) return std::nullopt;
+  return empty == words.begin() ? "the first argument is empty"
+                                : "the argument behind " + Quoted(*(empty - 1)) + " is empty";
+}
+
+// What CLI11 complains of, in the words of this program.
+std::string Complaint(const CLI::ParseError& error, const CLI::App& app) {
+  const std::string text = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    return text.substr(0, text.find(':')) + " needs a value";
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr ||
+      dynamic_cast<const CLI::InvalidError*>(&error) != nullptr)
+    return "an option was given a value that it does not take (" + text + ")";
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return text;
+  const std::string first = app.remaining(true).front();
+  return (first.size() > 1 && first[0] == '-' ? "unknown option " : "unexpected argument ") + Quoted(first);
+}
+
+EarlyExit UsageError(const std::string& sentence, const std::string& command) {
+  return {kExitUsage, "pcrfs: " + sentence + "\nTry 'pcrfs" + (command.empty() ? "" : " " + command) + " --help'.\n"};
+}
+
+EarlyExit UsageError(const CLI::ParseError& error, const CLI::App& app, const std::vector<std::string>& words,
+                     bool mount_meant) {
   const auto commands = app.get_subcommands();
-  const std::string name = commands.empty() ? "" : " " + commands.front()->get_name();
-  return {kExitUsage, "pcrfs: " + sentence + "\nTry 'pcrfs" + name + " --help'.\n"};
+  if (commands.empty())
+    return UsageError(words.empty() ? "a command is required" : Quoted(words[0]) + " is no command of pcrfs", "");
+  const bool too_many = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (mount_meant && too_many && words[0][0] != '-' && app.remaining(true).front()[0] != '-')
+    return UsageError(
+        Quoted(words[0]) + " is no command of pcrfs, and without one it takes DATASET and MOUNTPOINT only", "");
+  return UsageError(Complaint(error, app), commands.front()->get_name());
 }
 
 }  // namespace
@@ -185,7 +234,9 @@ tl::expected<Command, EarlyExit> ParseCommandLine(const std::vector<std::string>
       "pcrfs");
   app.set_version_flag("--version", "pcrfs " PCRFS_VERSION);
   app.require_subcommand(1);
+  app.get_formatter()->label("REQUIRED", "");  // the usage line says so
   app.footer(kProgramFooter);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   std::optional<Command> chosen;
   MountText mount_text;
   AddCommand<PackCommand>(app, "pack", "Pack a folder into a data set", chosen);
@@ -197,22 +248,26 @@ tl::expected<Command, EarlyExit> ParseCommandLine(const std::vector<std::string>
   AddCommand<ExtractCommand>(app, "extract", "Write all files into a folder, with modes and times", chosen);
   AddCommand<VerifyCommand>(app, "verify", "Check every byte of a data set against its checksums", chosen);
 
-  std::vector<std::string> words = WithCommand(arguments, app, as_helper);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  const std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+  if (const auto empty = EmptyArgument(words)) return tl::unexpected(UsageError(*empty, ""));
+  const bool mount_meant = as_helper || MeansMount(words, app);
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
+  if (mount_meant) {
+    AcceptHelperOptions(*app.get_subcommand("mount"), mount_text);
+    reversed.emplace_back("mount");
+  }
   try {
-    app.parse(std::move(words));
+    app.parse(std::move(reversed));
   } catch (const CLI::CallForVersion& version) {
     return tl::unexpected(EarlyExit{kExitDone, std::string(version.what()) + "\n"});
   } catch (const CLI::CallForHelp&) {
     return tl::unexpected(EarlyExit{kExitDone, app.help()});
   } catch (const CLI::ParseError& error) {
-    if (!app.get_subcommands().empty()) return tl::unexpected(UsageError(error.what(), app));
-    return tl::unexpected(UsageError(
-        arguments.size() > 1 ? Quoted(arguments[1]) + " is no command of pcrfs" : "a command is required", app));
+    return tl::unexpected(UsageError(error, app, words, mount_meant));
   }
   for (const std::string& list : mount_text.lists)
     if (auto applied = ApplyMountOptions(list, std::get<MountCommand>(*chosen)); !applied)
-      return tl::unexpected(UsageError(applied.error().message, app));
+      return tl::unexpected(UsageError(applied.error().message, "mount"));
   return *std::move(chosen);
 }
 

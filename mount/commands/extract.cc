@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "mount/commands/commands.h"
@@ -26,6 +28,17 @@ constexpr mode_t kModeBits = 0777;
 std::array<timespec, 2> Times(const Attributes& attributes) {
   const timespec mtime = ToTimespec(attributes.mtime_ns);
   return {mtime, mtime};
+}
+
+// A data set holds its shards and nothing else.
+Result<void> CheckApart(const std::string& dataset, const std::string& destination) {
+  std::error_code error;
+  std::string real = std::filesystem::weakly_canonical(std::filesystem::absolute(destination, error), error);
+  if (error) return SystemFail("cannot find the folder " + Quoted(destination), error.value());
+  while (real.size() > 1 && real.back() == '/') real.pop_back();
+  if (!LiesIn(real, dataset) && !LiesIn(dataset, real)) return {};
+  return Fail(ErrorCode::kInvalidArgument, "the data set " + Quoted(dataset) + " and the folder to extract into, " +
+                                               Quoted(real) + ", must not contain one another");
 }
 
 // DEST, made when missing, refused when anything is in it.
@@ -180,13 +193,17 @@ Result<int> Run(const ExtractCommand& command) {
   if (!dataset) return tl::unexpected(dataset.error());
   const auto level = ChooseLevel(*dataset, command.level);
   if (!level) return tl::unexpected(level.error());
+  if (auto apart = CheckApart(dataset->path(), command.destination); !apart) return PassOn(std::move(apart));
   auto folder = OpenDestination(command.destination);
   if (!folder) return PassOn(std::move(folder));
   Extraction extraction(*dataset, *level, *std::move(folder));
-  if (auto done = extraction.Run(); !done) return WithContext("extraction stopped", done.error());
+  if (auto done = extraction.Run(); !done) {
+    return Fail(done.error().code, "extraction stopped: " + done.error().message + "; " + Quoted(command.destination) +
+                                       " holds what was written until then: empty it before the next try");
+  }
   if (extraction.failed() > 0)
-    return Fail(ErrorCode::kDamaged, Counted(extraction.failed(), "file") +
-                                         " could not be read and were left out; 'pcrfs verify' tells more");
+    return Fail(ErrorCode::kDamaged, "left out " + Counted(extraction.failed(), "file") +
+                                         " that could not be read; 'pcrfs verify' tells more");
   if (isatty(STDERR_FILENO) == 1)
     std::fprintf(stderr, "Extracted %s, %s.\n", Counted(extraction.files(), "file").c_str(),
                  HumanBytes(static_cast<double>(extraction.bytes())).c_str());

@@ -98,10 +98,8 @@ Result<int> Run(const InfoCommand& command) {
   if (!dataset) return tl::unexpected(dataset.error());
   const auto totals = Count(*dataset);
   if (!totals) return tl::unexpected(totals.error());
-  Output output;
-  if (auto written = output.Write(command.json ? AsJson(*totals) : AsTable(*totals)); !written)
-    return PassOn(std::move(written));
-  if (auto flushed = output.Flush(); !flushed) return PassOn(std::move(flushed));
+  if (auto printed = Print(command.json ? AsJson(*totals) : AsTable(*totals)); !printed)
+    return PassOn(std::move(printed));
   return kExitDone;
 }
 

@@ -12,6 +12,7 @@
 #include "mount/commands/commands.h"
 #include "mount/console.h"
 #include "mount/daemon.h"
+#include "mount/dataset_walk.h"
 #include "mount/logging.h"
 #include "mount/mount_point.h"
 #include "mount/session.h"
@@ -22,11 +23,17 @@ namespace {
 // Says how the start went, once; false: nobody waits for the mount any more.
 using Ready = std::function<bool(int status, const std::string& sentence)>;
 
+tl::unexpected<Error> Advised(const Error& error, const std::string& advice) {
+  return Fail(error.code, error.message + "; " + advice);
+}
+
 std::string Absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
 
 // The daemon's working directory is "/", so paths are made absolute while they still mean what the user typed.
 Result<MountCommand> WithAbsolutePaths(MountCommand command) {
   auto mount_point = ResolveMountPoint(command.mount_point);
+  if (!mount_point && mount_point.error().code == ErrorCode::kNotFound)
+    return Advised(mount_point.error(), "make it with 'mkdir -p' and try again");
   if (!mount_point) return PassOn(std::move(mount_point));
   command.mount_point = *std::move(mount_point);
   command.dataset = Absolute(command.dataset);
@@ -37,21 +44,27 @@ Result<MountCommand> WithAbsolutePaths(MountCommand command) {
 
 // Shards are opened by their paths when they are first read; under the mount they would be out of reach.
 Result<void> CheckNotBeneath(const std::string& dataset, const std::string& mount_point) {
-  const std::string folder = mount_point == "/" ? "/" : mount_point + "/";
-  if ((dataset + "/").compare(0, folder.size(), folder) != 0) return {};
+  if (!LiesIn(dataset, mount_point)) return {};
   return Fail(ErrorCode::kInvalidArgument,
               "the mount point " + Quoted(mount_point) + " would hide the data set " + Quoted(dataset));
 }
 
 Result<std::unique_ptr<Catalog>> OpenCatalog(const Dataset& dataset, const std::string& cache_dir) {
   const auto folder = CacheFolder(cache_dir);
-  if (!folder) return tl::unexpected(folder.error());
+  if (!folder) return Advised(folder.error(), "--cache-dir names another folder for catalogs");
   ProgressLine line;
-  return OpenOrBuildCatalog(dataset, *folder, [&](const CatalogProgress& progress) {
+  auto catalog = OpenOrBuildCatalog(dataset, *folder, [&](const CatalogProgress& progress) {
     if (line.Due())
       line.Show("reading indexes: shard " + std::to_string(progress.shards_done) + " of " +
                 std::to_string(progress.shards_total));
   });
+  if (catalog) return catalog;
+  const Error& error = catalog.error();
+  // A shard that may not be read is refused, too; the sentence names what it was.
+  const bool about_folder = error.message.find(*folder) != std::string::npos;
+  if (error.code == ErrorCode::kNoSpace || (error.code == ErrorCode::kPermission && about_folder))
+    return Advised(error, "--cache-dir names another folder for catalogs, such as one with more room");
+  return catalog;
 }
 
 Result<std::unique_ptr<FileSystem>> OpenFileSystem(const MountCommand& command) {
@@ -149,8 +162,7 @@ Result<int> Run(const MountCommand& given) {
   if (!outcome) return tl::unexpected(outcome.error());
   if (outcome->status != kExitDone) return Fail(ErrorCode::kIo, outcome->sentence);
   // It is mounted, whether or not there is anyone to tell.
-  Output output;
-  if (output.Write("pcrfs: " + outcome->sentence + "\n")) (void)output.Flush();
+  (void)Print("pcrfs: " + outcome->sentence + "\n");
   return kExitDone;
 }
 

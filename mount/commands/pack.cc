@@ -75,14 +75,16 @@ Result<int> Run(const PackCommand& command) {
   Watcher watcher;
   const auto summary = Pack(command.source, command.dataset, command.options, watcher);
   watcher.Finish();
+  if (!summary && summary.error().code == ErrorCode::kNoSpace)
+    return Fail(ErrorCode::kNoSpace, summary.error().message +
+                                         "; make room and repeat the same command, which goes on where this one ended");
   if (!summary) return tl::unexpected(summary.error());
   if (summary->skipped > 0)
-    Complain("skipped " + Counted(summary->skipped, "file") +
+    Complain("skipped " +
+             (summary->skipped == 1 ? "1 file or folder" : std::to_string(summary->skipped) + " files and folders") +
              " that could not be read or stored; all others were packed");
   if (isatty(STDOUT_FILENO) == 1) {
-    Output output;
-    if (auto written = output.Write(Summary(*summary, watcher)); !written) return PassOn(std::move(written));
-    if (auto flushed = output.Flush(); !flushed) return PassOn(std::move(flushed));
+    if (auto printed = Print(Summary(*summary, watcher)); !printed) return PassOn(std::move(printed));
   }
   return kExitDone;
 }

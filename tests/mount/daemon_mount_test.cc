@@ -232,6 +232,8 @@ TEST_F(StartTest, OneDataSetCanBeMountedInTwoPlaces) {
 }
 
 TEST_F(StartTest, UmountRefusesWhatIsNotOurs) {
+  EXPECT_THAT(photos_.Pcrfs({"umount", photos_ / "missing"}).err,
+              ::testing::AllOf(HasSubstr("there is no folder"), ::testing::Not(HasSubstr("mkdir"))));
   EXPECT_THAT(Umount().err, HasSubstr("nothing is mounted on"));
   EXPECT_THAT(photos_.Pcrfs({"umount", "/proc"}).err, HasSubstr("is no mount of pcrfs"));
   EXPECT_EQ(photos_.Pcrfs({"umount", "/proc"}).status, 1);

@@ -55,7 +55,7 @@ TEST(ResolveMountPoint, FollowsLinksAndWantsAFolderToBeThere) {
   EXPECT_EQ(ResolveMountPoint(folder / "real/../real"), folder / "real");
   const auto missing = ResolveMountPoint(folder / "missing");
   ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().message, HasSubstr("mkdir -p"));
+  EXPECT_THAT(missing.error().message, HasSubstr("there is no folder"));
 }
 
 TEST(ResolveMountPoint, LeavesAPassedDescriptorAsItIs) {

@@ -88,12 +88,49 @@ TEST(ParseCommandLine, PackRefusesValuesOutOfRange) {
   ExpectUsageError({"pack", "src"}, "DATASET is required");
   ExpectUsageError({"pack", "src", "dst", "--record-images", "0"}, "--record-images");
   ExpectUsageError({"pack", "src", "dst", "--record-images", "65537"}, "--record-images");
-  ExpectUsageError({"pack", "src", "dst", "--record-bytes", "64M"}, "a size such as 64MiB");
-  ExpectUsageError({"pack", "src", "dst", "--record-bytes", "0"}, "a size such as 64MiB");
+  ExpectUsageError({"pack", "src", "dst", "--record-bytes", "64M"}, "such as 64MiB");
+  for (const char* size : {"0", "99999999GiB", "1073741825", ""})
+    ExpectUsageError({"pack", "src", "dst", "--record-bytes", size}, "--record-bytes");
+  ExpectUsageError({"pack", "src", "dst", "--record-bytes", "2GiB"}, "from 1 byte to 1GiB");
   ExpectUsageError({"pack", "src", "dst", "--order", "size"}, "path, shuffle or shuffle:SEED");
   ExpectUsageError({"pack", "src", "dst", "--jobs", "0"}, "--jobs");
   ExpectUsageError({"pack", "src", "dst", "--jobs", "many"}, "--jobs");
   ExpectUsageError({"pack", "src", "dst", "third"}, "third");
+}
+
+TEST(ParseCommandLine, NumbersAreDecimalOnly) {
+  const auto pack = MustParse<PackCommand>({"pack", "s", "d", "--record-images", "010", "--jobs", "08"});
+  EXPECT_EQ(pack.options.record_images, 10u);
+  EXPECT_EQ(pack.options.jobs, 8u);
+  for (const char* number : {"0x10", "1e2", "+5", " 5", "5.0"}) {
+    ExpectUsageError({"pack", "s", "d", "--record-images", number}, "from 1 to 65536");
+    ExpectUsageError({"pack", "s", "d", "-j", number}, "--jobs: expected a number of threads from 1 to 1024");
+    ExpectUsageError({"ls", "d", "--level", number}, "a level from 1 to 31");
+  }
+}
+
+TEST(ParseCommandLine, EmptyArgumentsAreUsageErrors) {
+  ExpectUsageError({""}, "the first argument is empty");
+  ExpectUsageError({"mount", "", "mnt"}, "behind 'mount' is empty");
+  ExpectUsageError({"ls", "ds", ""}, "behind 'ds' is empty");
+  ExpectUsageError({"mount", "ds", "mnt", "--cache-dir", ""}, "behind '--cache-dir' is empty");
+  ExpectUsageError({"mount", "--cache-dir=", "ds", "mnt"}, "--cache-dir needs a value");
+}
+
+TEST(ParseCommandLine, ComplaintsAreInOurWordsAndNameTheRightHelp) {
+  ExpectUsageError({"info", "a", "b", "c"}, "unexpected argument 'b'\nTry 'pcrfs info --help'");
+  ExpectUsageError({"info", "a", "--yaml", "--xml"}, "unknown option '--yaml'\nTry 'pcrfs info --help'");
+  ExpectUsageError({"pakc", "a", "b"}, "'pakc' is no command of pcrfs, and without one");
+  ExpectUsageError({"pakc", "a", "b"}, "Try 'pcrfs --help'");
+  ExpectUsageError({"ds", "mnt", "--yaml"}, "unknown option '--yaml'\nTry 'pcrfs mount --help'");
+  ExpectUsageError({"pack", "a", "b", "--jobs"}, "--jobs needs a value");
+  ExpectUsageError({"mount", "a", "b", "-o"}, "-o needs a value");
+  EXPECT_EQ(MustParse<PackCommand>({"pack", "a", "b", "--jobs", "1", "--jobs", "2"}).options.jobs, 2u);
+  for (const char* command : {"pack", "mount", "umount", "info", "ls", "cat", "extract", "verify"}) {
+    const std::string help = Parse({command, "--help"}).error().text;
+    for (const char* raw : {" in [", ":INT", ":TEXT", ":UINT", "REQUIRED"})
+      EXPECT_EQ(help.find(raw), std::string::npos) << command << " " << raw << "\n" << help;
+  }
 }
 
 TEST(ParseCommandLine, MountOptionsMayStandAnywhereAndRepeat) {
@@ -126,6 +163,9 @@ TEST(ParseCommandLine, WithoutASubcommandItMounts) {
   EXPECT_EQ(MustParse<MountCommand>({"/data/ds", "/mnt", "-o", "ro,dev,suid"}).mount_point, "/mnt");
   EXPECT_EQ(MustParse<MountCommand>({"-o", "ro", "/data/ds", "/mnt"}).dataset, "/data/ds");
   EXPECT_EQ(MustParse<MountCommand>({"-f", "/data/ds", "/mnt"}).foreground, true);
+  EXPECT_EQ(MustParse<MountCommand>({"ds", "mnt", "-s", "-n", "-v", "-N", "/ns", "-t", "pcrfs"}).mount_point, "mnt");
+  EXPECT_EQ(MustParse<MountCommand>({"ds", "mnt", "-snv", "-o", "ro"}).mount_point, "mnt");
+  ExpectUsageError({"mount", "ds", "mnt", "-n"}, "-n");  // means nothing to people
   ExpectUsageError({"pakc"}, "pakc");
   ExpectUsageError({}, "a command is required");
 }
