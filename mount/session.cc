@@ -109,6 +109,7 @@ Result<void> Session::Serve() {
   fuse_loop_config* config = fuse_loop_cfg_create();
   int result = -ENOMEM;
   if (config != nullptr) {
+    // Without clone_fd: it costs a descriptor a thread, and 1 to 64 readers on 2 cores were no faster for it.
     fuse_loop_cfg_set_max_threads(config, options_.max_threads);
     result = fuse_session_loop_mt(session_, config);
     fuse_loop_cfg_destroy(config);
