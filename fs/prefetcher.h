@@ -4,8 +4,8 @@
 // prefixes in use fit the memory available; beyond that nothing is asked for, and readers read what they need. A prefix
 // is in use until its shard has been idle for 30 s.
 //
-// Ownership: owns its thread, no shard. Thread safety: Ask from any number of threads;
-// it never waits for a device. No errors: what cannot be had now is read later.
+// Ownership: owns its thread, no shard. Thread safety: Ask from any number of threads; it never waits for a device.
+// No errors: what cannot be had now is read later.
 #ifndef PCRFS_FS_PREFETCHER_H_
 #define PCRFS_FS_PREFETCHER_H_
 
@@ -33,7 +33,7 @@ class Prefetcher {
     size_t position = 0;                    // of the shard
     std::weak_ptr<const ByteSource> shard;  // one that was closed meanwhile is let be: descriptors are scarce then
     uint64_t begin = 0, end = 0;            // of the prefix, in the shard
-    bool anew = false;                      // the shard was idle: what was asked for before may be gone
+    bool anew = false;                      // first touch, or idle since: what was asked for may be gone
   };
 
   // `memory` gives the bytes that prefixes may take now, `last_used` when a shard was last used; both are called from

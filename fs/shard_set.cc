@@ -107,16 +107,16 @@ Result<std::shared_ptr<const ByteSource>> ShardSet::Use(size_t position, std::op
   if (position >= facts_.size()) return Fail(ErrorCode::kInvalidArgument, "no such shard");
   const Prefetcher::TimePoint now = Prefetcher::Clock::now();
   std::shared_ptr<const ByteSource> source;
-  bool was_idle = false, first_touch = false;
+  bool first_touch = false, anew = false;
   {
     const std::lock_guard lock(impl_->Mutex(position));
     Impl::Slot& slot = impl_->slots[position];
-    was_idle = now - slot.last_used >= Prefetcher::kIdle;
+    if (now - slot.last_used >= Prefetcher::kIdle) slot.level = 0;
     slot.last_used = now;
     slot.used = true;
     source = slot.source;
-    if (was_idle) slot.level = 0;
     first_touch = level && level->number() > slot.level;
+    anew = slot.level == 0;
     if (first_touch && source) slot.level = level->number();
   }
   if (!source) {
@@ -126,8 +126,7 @@ Result<std::shared_ptr<const ByteSource>> ShardSet::Use(size_t position, std::op
     const std::lock_guard lock(impl_->Mutex(position));
     if (first_touch) impl_->slots[position].level = level->number();
   }
-  if (first_touch)
-    impl_->prefetcher.Ask({position, source, PrefixBegin(position), PrefixEnd(position, *level), was_idle});
+  if (first_touch) impl_->prefetcher.Ask({position, source, PrefixBegin(position), PrefixEnd(position, *level), anew});
   return source;
 }
 
