@@ -62,8 +62,10 @@ Result<std::unique_ptr<Catalog>> OpenCatalog(const Dataset& dataset, const std::
   const Error& error = catalog.error();
   // A shard that may not be read is refused, too; the sentence names what it was.
   const bool about_folder = error.message.find(*folder) != std::string::npos;
-  if (error.code == ErrorCode::kNoSpace || (error.code == ErrorCode::kPermission && about_folder))
-    return Advised(error, "--cache-dir names another folder for catalogs, such as one with more room");
+  if (error.code == ErrorCode::kNoSpace)
+    return Advised(error, "--cache-dir names a folder with more room for catalogs");
+  if (error.code == ErrorCode::kPermission && about_folder)
+    return Advised(error, "--cache-dir names another folder for catalogs");
   return catalog;
 }
 

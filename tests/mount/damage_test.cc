@@ -99,6 +99,34 @@ TEST(DamageTest, AFlippedByteIsAnErrorOnlyWhereItIsNeeded) {
   }
 }
 
+TEST(DamageTest, ACatalogThatGoesBadUnderTheMountIsToldOnceAndBuiltAnew) {
+  const PackedPhotos photos;
+  const std::string log = photos / "log";
+  {
+    const BackgroundMount mount(photos, {"--log-file", log});
+    for (const std::string& file : FilesBelow(photos.cache())) {
+      if (!file.ends_with("catalog.mdb")) continue;
+      const Bytes catalog = testing::ReadFile(photos.cache() + "/" + file);
+      const std::string_view text = AsText(catalog);
+      for (size_t at = text.find("0.jpg"); at != std::string_view::npos; at = text.find("0.jpg", at + 1))
+        FlipByte(photos.cache() + "/" + file, at);
+    }
+    for (int k = 1; k <= kShardLevels; ++k)
+      for (const char* folder : {"/n00", "/n01"}) {
+        const std::string path = mount / ("scan" + std::to_string(k) + folder + "/0.jpg");
+        EXPECT_EQ(access(path.c_str(), F_OK), -1) << path;
+        EXPECT_EQ(errno, EIO) << path;
+      }
+    EXPECT_EQ(photos.Pcrfs({"umount", mount.path()}).status, 0);
+  }
+  const Bytes text = testing::ReadFile(log);
+  const std::string lines(AsText(text));
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3) << lines;  // mounted, the damage, unmounted
+  EXPECT_THAT(lines, HasSubstr(" error "));
+  const BackgroundMount again(photos);
+  EXPECT_EQ(access((again / "scan1/n00/0.jpg").c_str(), F_OK), 0);
+}
+
 TEST(DamageTest, AShardThatShrinksUnderTheMountIsAnErrorAndNeverAShortRead) {
   const PackedPhotos photos;
   const Victim victim = FindVictim(photos);
