@@ -82,10 +82,15 @@ Result<void> CheckFolder(const std::string& path, bool nonempty) {
   return {};
 }
 
+// libfuse opens it as the user who mounts, also where fusermount3 is to do the rest.
 Result<void> CheckDevice() {
   const UniqueFd fd(open("/dev/fuse", O_RDWR | O_CLOEXEC));
-  // Users who may not open it have fusermount3 do so.
-  if (fd.valid() || errno == EACCES || errno == EPERM) return {};
+  if (fd.valid()) return {};
+  if (errno == EACCES)
+    return SystemFail(
+        "cannot open /dev/fuse (this user needs the right to read and write it; its usual mode is 0666, as 'chmod 666 "
+        "/dev/fuse' sets it)",
+        errno);
   return SystemFail(
       "cannot open /dev/fuse (load the kernel module with 'modprobe fuse'; give a container the device, as with "
       "--device /dev/fuse)",

@@ -60,11 +60,8 @@ std::string MountFailure(const SessionOptions& options) {
   std::string sentence = "cannot mount on " + Quoted(options.mount_point);
   // fusermount3, which mounts for users without the right to, has said why on stderr.
   sentence += ": " + (last_line.empty() ? "fusermount3 refused" : last_line);
-  if (last_line.find("Operation not permitted") != std::string::npos ||
-      last_line.find("Permission denied") != std::string::npos)
-    sentence +=
-        " (a container needs the right to: --device /dev/fuse --cap-add SYS_ADMIN; a user needs fusermount3 of the "
-        "Debian package fuse3)";
+  if (last_line.find("Operation not permitted") != std::string::npos)
+    sentence += " (a container needs the right to: --device /dev/fuse --cap-add SYS_ADMIN)";
   return sentence;
 }
 
