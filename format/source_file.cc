@@ -1,6 +1,7 @@
 #include "format/source_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -26,8 +27,20 @@ Result<void> SourceFile::ReadAt(uint64_t offset, MutableByteSpan out) const {
   if (fstat(file_->fd(), &after) != 0) return SystemFail("looking at " + Quoted(name()), errno);
   const bool same = after.st_size == before.st_size && after.st_mtim.tv_sec == before.st_mtim.tv_sec &&
                     after.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
-  if (same) return {};
-  return Fail(ErrorCode::kStale, Quoted(name()) + " was changed while it was read");
+  if (!same) return Fail(ErrorCode::kStale, Quoted(name()) + " was changed while it was read");
+  return CheckEnd();
+}
+
+// A file of /proc has a size of 0 whatever it holds, and tells only when it is read whether it can be.
+Result<void> SourceFile::CheckEnd() const {
+  uint8_t byte = 0;
+  ssize_t got = -1;
+  do got = pread(file_->fd(), &byte, 1, static_cast<off_t>(size()));
+  while (got < 0 && errno == EINTR);
+  if (got < 0) return SystemFail("reading " + Quoted(name()) + " at its end", errno);
+  if (got == 0) return {};
+  return Fail(ErrorCode::kStale, Quoted(name()) + " holds more than its size says, " + std::to_string(size()) +
+                                     " bytes: it grew while it was read, or is no ordinary file");
 }
 
 Attributes SourceFile::attributes() const { return AttributesOf(file_->status()); }

@@ -24,7 +24,7 @@ class SourceFile final : public ByteSource {
 
   [[nodiscard]] const std::string& name() const override { return file_->name(); }
   [[nodiscard]] uint64_t size() const override { return file_->size(); }
-  // The read that reaches the end also looks whether the file is still the one that was opened.
+  // The read that reaches the end also looks whether the file is still the one that was opened, and ends there.
   [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override;
 
   [[nodiscard]] Attributes attributes() const;
@@ -33,6 +33,8 @@ class SourceFile final : public ByteSource {
   [[nodiscard]] Result<bool> StartsLikeJpeg() const;
 
  private:
+  [[nodiscard]] Result<void> CheckEnd() const;
+
   explicit SourceFile(std::unique_ptr<FileSource> file) : file_(std::move(file)) {}
 
   std::unique_ptr<FileSource> file_;

@@ -75,6 +75,24 @@ TEST_F(SourceFileTest, AFileThatGrowsShrinksOrIsWrittenToIsNotBelieved) {
   });
 }
 
+// The kernel's own files say 0 bytes whatever they hold.
+TEST_F(SourceFileTest, AFileWhoseSizeIsNotWhatItHoldsIsNoEmptyFile) {
+  ASSERT_EQ(symlink("/proc/version", (dir / "version").c_str()), 0);
+  auto version = Open("version");
+  ASSERT_TRUE(version) << version.error().message;
+  ASSERT_EQ((*version)->size(), 0U);
+  const auto read = (*version)->ReadWhole();
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, ErrorCode::kStale);
+  EXPECT_THAT(read.error().message, HasSubstr("more than its size says"));
+  ASSERT_EQ(symlink("/proc/self/mem", (dir / "mem").c_str()), 0);  // nothing is mapped at address 0
+  auto memory = Open("mem");
+  ASSERT_TRUE(memory) << memory.error().message;
+  EXPECT_EQ((*memory)->ReadWhole().error().code, ErrorCode::kIo);
+  WriteFile(dir / "empty", "");
+  EXPECT_TRUE((*Open("empty"))->ReadWhole());
+}
+
 TEST_F(SourceFileTest, AFileThatIsReplacedIsReadAsItWas) {
   WriteFile(dir / "file", "old");
   auto file = Open("file");
