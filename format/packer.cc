@@ -66,6 +66,17 @@ Result<void> CheckApart(const std::string& source, const std::string& dataset) {
                                                Quoted(dataset) + " must not contain one another");
 }
 
+// Inside a data set, another would be taken for files that do not belong there, and deleted with it.
+Result<void> CheckInNoDataset(const std::string& dataset) {
+  for (fs::path above = fs::path(dataset).parent_path();; above = above.parent_path()) {
+    struct stat status;
+    if (stat((above / kDatasetIndexName).c_str(), &status) == 0)
+      return Fail(ErrorCode::kInvalidArgument,
+                  Quoted(dataset) + " would lie inside the data set " + Quoted(above.string()));
+    if (above == above.parent_path()) return {};
+  }
+}
+
 Result<std::vector<std::string>> NamesIn(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> names;
@@ -249,6 +260,8 @@ class Packer {
 Result<PackSummary> Pack(const std::string& source, const std::string& dataset, const PackOptions& options,
                          PackObserver& observer) {
   if (auto checked = CheckOptions(options); !checked) return PassOn(std::move(checked));
+  if (source.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the source folder is empty");
+  if (dataset.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the data set is empty");
   auto real_source = RealPath(source);
   if (!real_source) return PassOn(std::move(real_source));
   struct stat status;
@@ -258,6 +271,7 @@ Result<PackSummary> Pack(const std::string& source, const std::string& dataset, 
   auto real_dataset = RealPath(dataset);
   if (!real_dataset) return PassOn(std::move(real_dataset));
   if (auto apart = CheckApart(*real_source, *real_dataset); !apart) return PassOn(std::move(apart));
+  if (auto outside = CheckInNoDataset(*real_dataset); !outside) return PassOn(std::move(outside));
   std::error_code error;
   const bool created = fs::create_directories(*real_dataset, error);
   if (error) return SystemFail("making the folder " + Quoted(dataset), error.value());

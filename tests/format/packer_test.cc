@@ -276,6 +276,19 @@ TEST(Packer, WhatCannotBePackedIsReportedAndTheRestIsThere) {
   EXPECT_EQ(ReadBack(out / "set").files.size(), 1U);
 }
 
+TEST(Packer, LinksToTheKernelsOwnFilesAreReportedAndNotPackedAsEmpty) {
+  TempDir source, out;
+  WriteFile(source / "empty", "");
+  ASSERT_EQ(symlink("/proc/version", (source / "version").c_str()), 0);
+  ASSERT_EQ(symlink("/proc/self/mem", (source / "mem").c_str()), 0);
+  Observer observer;
+  auto summary = Pack(source.path(), out / "set", {}, observer);
+  ASSERT_TRUE(summary) << summary.error().message;
+  EXPECT_THAT(observer.skipped, UnorderedElementsAre(Pair("version", HasSubstr("more than its size says")),
+                                                     Pair("mem", HasSubstr("Input/output error"))));
+  EXPECT_EQ(ReadBack(out / "set").files.size(), 1U);
+}
+
 TEST(Packer, UnreadableFilesAreReportedAndTheirFoldersStay) {
   TempDir source, out;
   WriteFile(source / "a/secret", "1");
@@ -349,6 +362,26 @@ TEST(Packer, RefusesSourceAndDataSetWithinOneAnother) {
   }
   EXPECT_THAT(Names(dir / "source"), ElementsAre("file"));
   PackForTest(dir / "source", dir / "source2");  // a name that only begins like the other's
+}
+
+TEST(Packer, RefusesADataSetInsideAnother) {
+  TempDir dir;
+  WriteFile(dir / "source/file", "1");
+  PackForTest(dir / "source", dir / "set");
+  const auto before = FilesIn(dir / "set");
+  ASSERT_EQ(symlink((dir / "set").c_str(), (dir / "link").c_str()), 0);
+  for (const char* inner : {"set/sub", "set/a/b/c", "link/sub"}) {
+    const Error error = PackFails(dir / "source", dir / inner);
+    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument) << inner;
+    EXPECT_THAT(error.message, HasSubstr("inside the data set " + Quoted(dir / "set")));
+  }
+  EXPECT_EQ(FilesIn(dir / "set"), before);
+}
+
+TEST(Packer, AnEmptyPathIsNamedAsSuch) {
+  TempDir dir;
+  EXPECT_THAT(PackFails(dir.path(), "").message, HasSubstr("data set is empty"));
+  EXPECT_THAT(PackFails("", dir / "set").message, HasSubstr("source folder is empty"));
 }
 
 TEST(Packer, LeavesOutItsOwnDataSetWhenALinkLeadsThere) {
