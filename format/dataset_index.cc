@@ -147,7 +147,7 @@ Result<void> DecodeFacts(const wire::DatasetFacts& facts, DatasetIndex& index) {
   std::unordered_set<std::string_view> seen;
   seen.reserve(index.labels.size());
   for (const std::string& label : index.labels) {
-    if (!IsValidName(label)) return Damaged("the label " + Quoted(label) + " is no valid name");
+    if (!IsValidName(label)) return Damaged("the label " + Quoted(label) + " is no name that a folder can have");
     if (!seen.insert(label).second) return Damaged("the label " + Quoted(label) + " occurs twice");
   }
   index.pack_options = facts.pack_options();

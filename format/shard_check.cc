@@ -165,8 +165,8 @@ class ContentChecker {
     const auto label = labels_.Of(directory == 0 ? std::string_view() : index_.directories[directory - 1]);
     if (label && *label == found) return;
     EntryFault(image, ErrorCode::kDamaged,
-               "label: expected " + (label ? std::to_string(*label) : "none of the list") + ", found " +
-                   std::to_string(found));
+               label ? "label: expected " + std::to_string(*label) + ", found " + std::to_string(found)
+                     : "its top-level folder is not in the label list of PCR_index.pb");
     states_[image].damaged = false;  // its bytes may still be right
   }
 

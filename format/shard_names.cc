@@ -76,7 +76,9 @@ Result<void> CheckEntryNames(const std::vector<std::string>& directories, const 
       return Fail(ErrorCode::kDamaged, Quoted(entry.name) + " lies in directory " + std::to_string(entry.directory) +
                                            " of " + std::to_string(directories.size()));
     }
-    if (!IsValidName(entry.name)) return Refuse(entry.name, "is no valid name");
+    if (!IsValidName(entry.name)) {
+      return Fail(ErrorCode::kDamaged, "an entry is called " + Quoted(entry.name) + ", which no file can be");
+    }
     const size_t parent_size = entry.directory == 0 ? 0 : directories[entry.directory - 1].size() + 1;
     if (parent_size + entry.name.size() > kMaxPathBytes) {
       return Fail(ErrorCode::kLimit, "the path of " + Quoted(entry.name) + " is longer than the limit of " +

@@ -145,6 +145,7 @@ std::optional<SourceTree::Child> SourceTree::Inspect(int fd, const std::string& 
     struct stat link;
     const bool dangling = error == ENOENT && fstatat(fd, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0;
     if (dangling) return skip("it is a symbolic link to something that does not exist");
+    if (error == ELOOP) return skip("it is a symbolic link that leads in a circle");
     return skip(SystemFail("it cannot be looked at", error).value().message);
   }
   const Attributes attributes = AttributesOf(status);

@@ -185,7 +185,7 @@ Result<void> StreamEntry(const Dataset& dataset, const ByteSource& shard, const 
   for (uint64_t offset = 0; offset < size;) {
     const MutableByteSpan chunk = MutableByteSpan(buffer).first(std::min<uint64_t>(buffer.size(), size - offset));
     const auto read = ReadAtLevel(entry.layout, level, dataset.levels(), crcs, shard, offset, chunk);
-    if (!read) return WithContext(Quoted(entry.name) + " in " + Quoted(shard.name()), read.error().error);
+    if (!read) return WithContext("shard " + Quoted(shard.name()), read.error().error);
     if (auto written = write(chunk); !written) return written;
     offset += chunk.size();
   }

@@ -14,7 +14,7 @@ Result<int> Run(const CatCommand& command) {
   Output output;
   auto streamed =
       StreamEntry(*dataset, *found->shard, found->entry, *level, [&](ByteSpan bytes) { return output.Write(bytes); });
-  if (!streamed) return PassOn(std::move(streamed));
+  if (!streamed) return WithContext(Quoted(command.path), std::move(streamed).error());
   if (auto flushed = output.Flush(); !flushed) return PassOn(std::move(flushed));
   return kExitDone;
 }

@@ -34,7 +34,8 @@ class Watcher final : public PackObserver {
   void OnSkipped(const std::string& path, const std::string& reason) override {
     if (++skipped_ > kSkippedShown) return;
     line_.Clear();
-    Complain("skipped " + Quoted(path) + ": " + reason);
+    const bool named = reason.find(Quoted(path)) != std::string::npos;
+    Complain("skipped" + (named ? "" : " " + Quoted(path)) + ": " + reason);
   }
   void OnOpaque(const std::string&, const Opaque& opaque) override {
     ++reasons_.at(static_cast<size_t>(opaque.reason));

@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -171,7 +172,10 @@ TEST(Verifier, AWrongLabelIsAFault) {
   ASSERT_GE(index->labels.size(), 2U);
   std::swap(index->labels[0], index->labels[1]);
   WriteFile(dir / "PCR_index.pb", *EncodeDatasetIndex(*index));
-  EXPECT_TRUE(FindsFault(dir.path()));
+  EXPECT_THAT(Check(dir.path()).faults, Contains(HasSubstr("label: expected 1, found 0")));
+  index->labels.clear();
+  WriteFile(dir / "PCR_index.pb", *EncodeDatasetIndex(*index));
+  EXPECT_THAT(Check(dir.path()).faults, Contains(HasSubstr("is not in the label list of PCR_index.pb")));
 }
 
 TEST(Verifier, APathInTwoShardsIsAFault) {
