@@ -376,6 +376,7 @@ TEST(CatalogTest, SetAsideIsBuiltAnewButNeverTheOneBuiltMeanwhile) {
   const auto first = Opened(folder.path());
   first->SetAside();
   EXPECT_EQ(Catalog::Open(folder.path()).error().code, ErrorCode::kNotFound);
+  ASSERT_EQ(mkdir((folder / "other").c_str(), 0700), 0);
   testing::WriteTestCatalog(folder / "other", SampleShards());
   for (const std::string_view name : {kCatalogFile, kCatalogHeadFile})
     ASSERT_EQ(rename((folder / ("other/" + std::string(name))).c_str(), (folder / name).c_str()), 0);
