@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/fork.h"
 #include "tests/support/temp_dir.h"
 
 namespace pcrfs {
@@ -92,7 +93,7 @@ TEST_F(CacheFolderTest, RefusesAFolderOfSomeoneElse) {
 // Tells the child's answer by its exit status.
 template <typename Function>
 bool HoldsForNobody(const Function& holds) {
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) _exit(setgid(65534) == 0 && setuid(65534) == 0 && holds() ? 0 : 1);
   int status = 1;
   EXPECT_EQ(waitpid(child, &status, 0), child);

@@ -20,6 +20,7 @@
 
 #include "cache/cache_folder.h"
 #include "cache/catalog_head.h"
+#include "tests/support/fork.h"
 #include "tests/support/sample_dataset.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_jpeg.h"
@@ -269,7 +270,7 @@ TEST_F(CatalogBuilderTest, SurvivesTheDeletionOfItsFolderWhileItBuilds) {
 }
 
 TEST_F(CatalogBuilderTest, CleansUpAfterAKilledBuilder) {
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     during_build_ = [] { raise(SIGKILL); };
     (void)Open();
@@ -290,7 +291,7 @@ TEST_F(CatalogBuilderTest, ProcessesAtOnceBuildItOnce) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
   for (int i = 0; i < kProcesses; ++i) {
-    if (fork() != 0) continue;
+    if (testing::Fork() != 0) continue;
     const auto catalog = Open();
     if (catalog) ExpectHolds(**catalog, sample_);
     const char built = !catalog || HasFailure() ? 'x' : reads_ > 0 ? 'b' : 'o';
@@ -327,7 +328,7 @@ TEST_F(CatalogBuilderTest, OpensFromAReadOnlyCacheButCannotBuildThere) {
   chmod(Folder().c_str(), 0755);
   for (const char* name : {"/catalog.mdb", "/catalog.head"}) chmod((Folder() + name).c_str(), 0644);
   const auto as_nobody = [&](const std::function<bool(const Result<std::unique_ptr<Catalog>>&)>& holds) {
-    const pid_t child = fork();
+    const pid_t child = testing::Fork();
     if (child == 0) _exit(setgid(65534) == 0 && setuid(65534) == 0 && holds(Open()) ? 0 : 1);
     int status = 1;
     return waitpid(child, &status, 0) == child && status == 0;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/fork.h"
 #include "tests/support/temp_dir.h"
 
 namespace pcrfs {
@@ -34,7 +35,7 @@ TEST(PackLock, IsHeldOnceAndLeavesNothing) {
 
 TEST(PackLock, OfAKilledProcessIsTakenOver) {
   TempDir dir;
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     auto lock = PackLock::Acquire(dir.path());
     kill(getpid(), SIGKILL);

@@ -15,6 +15,7 @@
 
 #include "format/dataset.h"
 #include "format/packer.h"
+#include "tests/support/fork.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_dataset.h"
 
@@ -60,7 +61,7 @@ class Collector : public PackObserver {
 
 // Runs `body` in a child process; returns whether it was killed.
 bool Killed(const std::function<void()>& body) {
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     body();
     _exit(0);
@@ -132,7 +133,7 @@ TEST_F(PackerContinue, KilledAtRandomMoments) {
     fs::remove_all(dataset);
     for (int attempt = 0; attempt < 3; ++attempt) {
       const auto delay = std::chrono::microseconds(random() % 60000);
-      const pid_t child = fork();
+      const pid_t child = testing::Fork();
       if (child == 0) {
         Collector observer;
         _exit(Pack(source.path(), dataset, kSmallShards, observer) ? 0 : 1);

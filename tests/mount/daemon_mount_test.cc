@@ -14,6 +14,7 @@
 
 #include "format/file.h"
 #include "mount/mount_point.h"
+#include "tests/support/fork.h"
 #include "tests/support/mount_fixture.h"
 
 namespace pcrfs {
@@ -293,7 +294,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, ForegroundTest, ::testing::Values(SIGINT, SIGT
 
 TEST_P(ForegroundTest, ServesUntilInterrupted) {
   const std::string log = photos_ / "stderr";
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     std::signal(SIGHUP, SIG_DFL);  // also when the tests run under nohup
     dup2(open(log.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/support/fork.h"
 #include "tests/support/temp_dir.h"
 
 namespace pcrfs {
@@ -81,7 +82,7 @@ TEST(RunInBackground, AChildThatDiesBeforeItReportsIsAFailure) {
 TEST(RunInBackground, TheChildLearnsThatNobodyWaits) {
   const testing::TempDir folder;
   const std::string gate = folder / "gate", unheard = folder / "unheard";
-  const pid_t command = fork();
+  const pid_t command = testing::Fork();
   if (command == 0) {
     (void)RunInBackground([&](StartReport& report) {
       std::signal(SIGPIPE, SIG_IGN);
@@ -113,7 +114,7 @@ TEST(RunInBackground, TheChildKeepsNoDescriptorOfWhoeverStartedIt) {
 }
 
 TEST(StopSignals, IgnoreAHangupThatNohupHasIgnored) {
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     std::signal(SIGHUP, SIG_IGN);
     StopSignals signals(true);
@@ -130,7 +131,7 @@ TEST(StopSignals, IgnoreAHangupThatNohupHasIgnored) {
 TEST(StopSignals, CallTheFunctionAndEndBefore) {
   // In a child, since the signal mask and SIGHUP are the process's own.
   const auto run = [](bool attach, int signal, bool hangup_stops = false) {
-    const pid_t child = fork();
+    const pid_t child = testing::Fork();
     if (child == 0) {
       StopSignals signals(hangup_stops);
       std::atomic<bool> stopped{false};

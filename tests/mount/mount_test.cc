@@ -28,6 +28,7 @@
 #include "format/file.h"
 #include "format/image_encoder.h"
 #include "mount/mount_point.h"
+#include "tests/support/fork.h"
 #include "tests/support/mount_fixture.h"
 
 namespace pcrfs {
@@ -360,7 +361,7 @@ TEST(MountOptionsTest, OwnerAndUmask) {
 
 // In a child process, as a user without rights: errno of opening `path` to read, or 0.
 int OpenedByNobody(const std::string& path) {
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     if (setgid(65534) != 0 || setuid(65534) != 0) _exit(255);
     _exit(open(path.c_str(), O_RDONLY) < 0 ? errno : 0);
