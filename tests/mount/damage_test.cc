@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "format/dataset.h"
 #include "tests/support/mount_fixture.h"
@@ -13,7 +15,9 @@
 namespace pcrfs {
 namespace {
 
+using ::testing::AllOf;
 using testing::BackgroundMount;
+using ::testing::ElementsAre;
 using testing::FilesBelow;
 using ::testing::HasSubstr;
 using testing::PackedPhotos;
@@ -40,6 +44,16 @@ void FlipByte(const std::string& path, uint64_t offset) {
   ASSERT_EQ(pread(fd.get(), &byte, 1, static_cast<off_t>(offset)), 1);
   byte ^= 1;
   ASSERT_EQ(pwrite(fd.get(), &byte, 1, static_cast<off_t>(offset)), 1);
+}
+
+// Lines of a daemon's log but those of its start and end: umount does not wait for the daemon to write its last one.
+std::vector<std::string> Faults(const std::string& log) {
+  const Bytes text = testing::ReadFile(log);
+  std::istringstream in{std::string(AsText(text))};
+  std::vector<std::string> faults;
+  for (std::string line; std::getline(in, line);)
+    if (line.find(" info ") == std::string::npos) faults.push_back(line);
+  return faults;
 }
 
 // The first colour image in the first shard: its path and layout.
@@ -90,11 +104,7 @@ TEST(DamageTest, AFlippedByteIsAnErrorOnlyWhereItIsNeeded) {
           }
       EXPECT_EQ(photos.Pcrfs({"umount", mount.path()}).status, 0);
     }
-    const Bytes text = testing::ReadFile(log);
-    const std::string lines(AsText(text));
-    EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3) << lines;  // mounted, the fault, unmounted
-    EXPECT_THAT(lines, HasSubstr("PCR_0.pcr"));
-    EXPECT_THAT(lines, HasSubstr(" error "));
+    EXPECT_THAT(Faults(log), ElementsAre(AllOf(HasSubstr(" error "), HasSubstr("PCR_0.pcr"))));
     FlipByte(photos.dataset() + "/PCR_0.pcr", offset);
   }
 }
@@ -119,10 +129,7 @@ TEST(DamageTest, ACatalogThatGoesBadUnderTheMountIsToldOnceAndBuiltAnew) {
       }
     EXPECT_EQ(photos.Pcrfs({"umount", mount.path()}).status, 0);
   }
-  const Bytes text = testing::ReadFile(log);
-  const std::string lines(AsText(text));
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3) << lines;  // mounted, the damage, unmounted
-  EXPECT_THAT(lines, HasSubstr(" error "));
+  EXPECT_THAT(Faults(log), ElementsAre(HasSubstr(" error ")));
   const BackgroundMount again(photos);
   EXPECT_EQ(access((again / "scan1/n00/0.jpg").c_str(), F_OK), 0);
 }
