@@ -113,13 +113,17 @@ TEST_F(PackPipelineTest, ASourceThatIsGoneEndsItAll) {
 }
 
 TEST_F(PackPipelineTest, ALargeFileThatKeepsChangingIsReportedAndTheShardGoesOn) {
-  WriteFile(source / "growing", std::string(kStreamedBytes, 'x'));
+  WriteFile(source / "growing", "");
+  fs::resize_file(source / "growing",
+                  8 * kStreamedBytes);  // so large that the writer gets its turn during each reading
   WriteFile(source / "still", "1");
   std::atomic<bool> stop = false;
+  std::atomic<bool> begun = false;
   std::thread writer([&] {
     std::ofstream file(source / "growing", std::ios::app);
-    while (!stop) file << "more" << std::flush;
+    for (; !stop; begun = true, begun.notify_all()) file << "more" << std::flush;
   });
+  begun.wait(false);
   auto rows = Run([](PackJob&) {});
   stop = true;
   writer.join();
