@@ -6,15 +6,15 @@
 #   tsan    the tests of what runs in threads, mounts among them, under the thread sanitizer (GCC)
 #   fuzz    every fuzz target over its corpus, with libFuzzer and sanitizers   (clang)
 #
-# Without a PART all of them, which is what .ci/run does. Goes on to the next part when one fails, and ends with the sum
-# as 'N passed, N failed'. Needs no terminal and no input.
+# Without a PART all of them, which is what .ci/run does. Goes on to the next part when one fails. At the end come the
+# last lines of each failed test's output, their names, and the sum as 'N passed, N failed'. Needs no terminal and no input.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 parts=("$@")
 ((${#parts[@]})) || parts=(dev asan tsan fuzz)
 for part in "${parts[@]}"; do
-  [[ $part =~ ^(dev|asan|tsan|fuzz)$ ]] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+  [[ $part =~ ^(dev|asan|tsan|fuzz)$ ]] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 done
 
 examples/install_deps.sh test
@@ -24,27 +24,50 @@ fi
 [[ -e /dev/fuse ]] || echo "run.sh: there is no /dev/fuse here, so the tests that mount will fail"
 
 passed=0 failed=0
+failures=$(mktemp)  # what is told of each failure, for the end
+trap 'rm -f "$failures"' EXIT
+
+fail() {  # PRESET WHAT [LOG]: counts and tells of a failure that no test has a name for
+  failed=$((failed + 1))
+  { echo "--- failed: $1 $2"; [[ -z ${3-} ]] || tail -n 60 "$3"; } >>"$failures"
+}
+
+run_tests() {  # PRESET CTEST_OPTION...: quiet but for the sum; what failed is told at the end
+  local preset=$1 log summary count junit=$PWD/build/$1/junit.xml
+  shift
+  log=$(mktemp)
+  rm -f "$junit"
+  ctest --preset "$preset" --parallel "$(nproc)" --no-tests=error --quiet --output-log "$log" --output-junit "$junit" \
+    --test-output-size-failed 10000000 "$@" || true
+  # ctest's own sum: "98% tests passed, 2 tests failed out of 100"
+  summary=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests? failed out of ([0-9]+)$/\1 \2/p' "$log")
+  if [[ -n $summary ]]; then
+    count=${summary% *}
+    failed=$((failed + count))
+    passed=$((passed + ${summary#* } - count))
+    echo "$((${summary#* } - count)) passed, $count failed"
+    if ((count)); then
+      tests/failed_tests.py "$log" "$junit" 40 | sed "s/^--- failed: /&$preset /" >>"$failures" ||
+        tail -n 40 "$log" >>"$failures"
+    fi
+  else
+    fail "$preset" "ctest ran no tests" "$log"
+  fi
+  rm -f "$log"
+}
+
 run_part() {  # PRESET "BUILD_TARGET..." CTEST_OPTION...
-  local preset=$1 log summary targets started=$SECONDS
+  local preset=$1 log targets started=$SECONDS
   read -ra targets <<<"$2"
   shift 2
   echo "=== $preset"
   log=$(mktemp)
   if cmake --preset "$preset" >"$log" 2>&1 && cmake --build --preset "$preset" --target "${targets[@]}" >>"$log" 2>&1; then
     echo "built in $((SECONDS - started)) s"
-    ctest --preset "$preset" --parallel "$(nproc)" --no-tests=error --output-log "$log" "$@" || true
-    # ctest's own sum: "98% tests passed, 2 tests failed out of 100"
-    summary=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests? failed out of ([0-9]+)$/\1 \2/p' "$log")
-    if [[ -n $summary ]]; then
-      failed=$((failed + ${summary% *}))
-      passed=$((passed + ${summary#* } - ${summary% *}))
-    else
-      failed=$((failed + 1))
-    fi
+    run_tests "$preset" "$@"
   else
-    tail -n 60 "$log"
-    echo "=== $preset does not build"
-    failed=$((failed + 1))
+    echo "does not build"
+    fail "$preset" "does not build" "$log"
   fi
   rm -f "$log"
   echo "=== $preset took $((SECONDS - started)) s"
@@ -64,5 +87,12 @@ for part in "${parts[@]}"; do
   esac
 done
 
+# The outputs first and the names last: a record that keeps only the end of this still names every failure.
+if ((failed)); then
+  echo "=== what failed"
+  cat "$failures"
+  echo "=== names of what failed"
+  grep -a '^--- failed: ' "$failures" | sed 's/^--- failed: //'
+fi
 echo "$passed passed, $failed failed"
 ((failed == 0))
