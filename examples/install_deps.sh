@@ -18,6 +18,7 @@ test_packages=(
   libgtest-dev libgmock-dev
   clang libclang-rt-14-dev         # the second compiler; libFuzzer
   git man-db procps xz-utils
+  rsync file                       # two of the tools that must work on a mount
   libjpeg-turbo-progs python3-pil imagemagick chromium  # the viewers that must open every level
 )
 

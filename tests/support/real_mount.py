@@ -1,0 +1,108 @@
+"""For Python tests that look at a real mount: folders that go away, packing, mounting in either mode, unmounting.
+
+Paths are bytes, since names in a data set are. A machine that cannot mount fails these tests; nothing is skipped.
+"""
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TIMEOUT = 120  # seconds, for any one command
+
+
+# So that what is mounted is also taken down when a test is told to end.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+
+
+class Failed(Exception):
+    """What a test found wrong, as a sentence."""
+
+
+def run(*words, status=0, cwd=None, data=None, env=None):
+    """Standard output of a command that must end with `status` and, when that is 0, say nothing on standard error."""
+    try:
+        done = subprocess.run(words, input=data, stdin=None if data is not None else subprocess.DEVNULL, cwd=cwd,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT, check=False,
+                              env=dict(os.environ, LC_ALL="C", TZ="UTC", **(env or {})))
+    except FileNotFoundError as error:
+        raise Failed(f"{error.filename!r} is not installed; examples/install_deps.sh test installs it") from error
+    if done.returncode != status or (status == 0 and done.stderr):
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise Failed(f"{str(words)[:200]} ended with {done.returncode}, expected {status}: {said[-300:]}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def scratch_folder():
+    """A folder of the test's own, with a blank in its path, removed at the end."""
+    path = os.fsencode(tempfile.mkdtemp(prefix="pcrfs test."))
+    try:
+        yield path
+    finally:
+        # Not through a mount that a failed test left behind: an error is all that may come of it.
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def is_mounted(path):
+    """Whether something is mounted at exactly `path`, which is absolute."""
+    wanted = os.path.realpath(path)
+    with open("/proc/self/mountinfo", "rb") as table:
+        return any(line.split(b" ")[4].decode("unicode_escape").encode("latin-1") == wanted for line in table)
+
+
+class Pcrfs:
+    """The built program with a cache folder of its own."""
+
+    def __init__(self, program, scratch):
+        self.program = program
+        self.scratch = scratch
+        self.env = {"PCRFS_CACHE_DIR": os.path.join(scratch, b"cache")}
+
+    def __call__(self, *words, status=0):
+        return run(self.program, *words, status=status, env=self.env)
+
+    @contextlib.contextmanager
+    def mounted(self, dataset, options=None, foreground=False, at=None):
+        """A mount of `dataset`, taken down at the end; gives its path."""
+        mount_point = at or tempfile.mkdtemp(dir=self.scratch, prefix=b"mount ")
+        words = [self.program, "mount", dataset, mount_point] + (["-o", options] if options else [])
+        daemon = self._foreground(words, mount_point) if foreground else run(*words, env=self.env) and None
+        try:
+            yield mount_point
+        finally:
+            self._take_down(mount_point, daemon)
+
+    def _foreground(self, words, mount_point):
+        with open(os.path.join(self.scratch, b"foreground.log"), "ab") as log:
+            daemon = subprocess.Popen(words + ["-f"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                      env=dict(os.environ, **self.env))
+        for _ in range(1000):
+            if is_mounted(mount_point):
+                return daemon
+            if daemon.poll() is not None:
+                raise Failed(f"'pcrfs mount -f' ended with {daemon.returncode}; its log says why")
+            time.sleep(0.01)
+        daemon.kill()
+        raise Failed("'pcrfs mount -f' has not mounted within ten seconds")
+
+    def _take_down(self, mount_point, daemon):
+        try:
+            if daemon is not None:
+                daemon.send_signal(signal.SIGTERM)
+                if daemon.wait(TIMEOUT) != 0:
+                    raise Failed(f"'pcrfs mount -f' ended with {daemon.returncode} at SIGTERM")
+            else:
+                self("umount", mount_point)
+        finally:
+            if is_mounted(mount_point):
+                subprocess.run(["umount", "-l", mount_point], check=False)
+
+
+def require_root(what):
+    """Ends the test with a failure that says what cannot be tested without root's rights."""
+    if os.geteuid() != 0:
+        sys.exit(f"NOT TESTED: {what}. That takes root's rights; run the tests as root.")
