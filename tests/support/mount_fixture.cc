@@ -85,8 +85,10 @@ std::vector<std::string> FilesBelow(const std::string& folder) {
   return files;
 }
 
-PackedPhotos::PackedPhotos(const PhotoFolder& spec, const PackOptions& options) {
+PackedPhotos::PackedPhotos(const PhotoFolder& spec, const PackOptions& options,
+                           const std::function<void(const std::string& source)>& add) {
   MakePhotoFolder(source(), spec);
+  if (add) add(source());
   PackForTest(source(), dataset(), options);
   if (mkdir(mount_point().c_str(), 0755) != 0) Die("cannot make " + mount_point());
 }

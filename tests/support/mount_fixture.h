@@ -40,7 +40,9 @@ struct ProgramResult {
 // Made photos, packed; a mount point and a cache of its own.
 class PackedPhotos {
  public:
-  explicit PackedPhotos(const PhotoFolder& spec = {}, const PackOptions& options = {});
+  // `add` puts what else a test needs into the source folder before it is packed.
+  explicit PackedPhotos(const PhotoFolder& spec = {}, const PackOptions& options = {},
+                        const std::function<void(const std::string& source)>& add = nullptr);
 
   [[nodiscard]] std::string source() const { return folder_ / "photos"; }
   [[nodiscard]] std::string dataset() const { return folder_ / "data set, packed"; }
