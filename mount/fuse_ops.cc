@@ -10,6 +10,7 @@
 #include <string>
 
 #include "fs/errno_map.h"
+#include "mount/control.h"
 #include "mount/logging.h"
 #include "mount/reply.h"
 #include "mount/timespec.h"
@@ -90,6 +91,7 @@ void Init(void* userdata, fuse_conn_info* connection) {
   mount.no_opendir = want(FUSE_CAP_NO_OPENDIR_SUPPORT);
   want(FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS);
   want(FUSE_CAP_EXPORT_SUPPORT);
+  want(FUSE_CAP_IOCTL_DIR);
   want(FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPLICIT_INVAL_DATA);
   // With READDIRPLUS_AUTO the kernel caches listings that it got without attributes. Splicing a reply of 100 kB costs
   // more than copying it.
@@ -262,10 +264,17 @@ void StatFileSystem(fuse_req_t request, fuse_ino_t ino) {
   });
 }
 
-// No command is known yet. Programs ask every file they open whether it is a terminal (TCGETS), so this is frequent,
-// and no fault. Commands will be on the mount's root and compared whole.
-void Ioctl(fuse_req_t request, fuse_ino_t, unsigned, void*, fuse_file_info*, unsigned, const void*, size_t, size_t) {
-  Serve(request, RequestKind::kIoctl, [](MountState&, Reply& reply) { reply.Error(ENOTTY); });
+// Programs ask every file they open whether it is a terminal (TCGETS), so ENOTTY is frequent, and no fault. A 32-bit
+// program's structs may be laid out otherwise.
+void Ioctl(fuse_req_t request, fuse_ino_t ino, unsigned command, void*, fuse_file_info*, unsigned flags, const void* in,
+           size_t in_size, size_t out_size) {
+  Serve(request, RequestKind::kIoctl, [&](MountState& mount, Reply& reply) {
+    if (!IsControlCommand(command) || (flags & FUSE_IOCTL_COMPAT) != 0) return reply.Error(ENOTTY);
+    const ByteSpan given(static_cast<const uint8_t*>(in), in == nullptr ? 0 : in_size);
+    const auto answer = AnswerControl(mount.facts, {command, Ino(ino), fuse_req_ctx(request)->uid, given, out_size});
+    if (!answer) return reply.Error(answer.error());
+    reply.Ioctl(*answer);
+  });
 }
 
 }  // namespace

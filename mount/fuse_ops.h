@@ -13,8 +13,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "fs/file_system.h"
+#include "mount/control.h"
 
 struct fuse_lowlevel_ops;
 
@@ -47,9 +49,11 @@ class RequestCounters {
 };
 
 struct MountState {
-  explicit MountState(const FileSystem& file_system) : files(file_system) {}
+  explicit MountState(const FileSystem& file_system, ControlFacts control_facts = {})
+      : files(file_system), facts(std::move(control_facts)) {}
 
   const FileSystem& files;
+  const ControlFacts facts;
   RequestCounters requests;
   // What the kernel said at INIT: that it goes on without OPEN and OPENDIR when they are answered ENOSYS.
   std::atomic<bool> no_open{false}, no_opendir{false};

@@ -7,6 +7,7 @@
 #include <syslog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 
 namespace pcrfs {
@@ -24,6 +25,14 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
       break;
   }
   return spdlog::level::err;
+}
+
+std::atomic<LogLevel> current_level{LogLevel::kInfo};
+
+// Null before StartLogging and after StopLogging.
+spdlog::logger* OurLogger() {
+  spdlog::logger* logger = spdlog::default_logger_raw();
+  return logger != nullptr && logger->name() == "pcrfs" ? logger : nullptr;
 }
 
 Result<spdlog::sink_ptr> MakeSink(const std::string& log_file, bool foreground) {
@@ -47,16 +56,23 @@ Result<void> StartLogging(const std::string& log_file, LogLevel level, bool fore
   else
     (*sink)->set_pattern(foreground ? "pcrfs: %v" : "%v");
   auto logger = std::make_shared<spdlog::logger>("pcrfs", *std::move(sink));
-  logger->set_level(SpdlogLevel(level));
   logger->flush_on(spdlog::level::debug);  // lines are few, and the last one before a crash matters most
   spdlog::set_default_logger(std::move(logger));
+  SetLogLevel(level);
   return {};
 }
 
 void Log(LogLevel level, std::string_view message) {
-  if (spdlog::logger* logger = spdlog::default_logger_raw(); logger != nullptr && logger->name() == "pcrfs")
+  if (spdlog::logger* logger = OurLogger(); logger != nullptr)
     logger->log(SpdlogLevel(level), spdlog::string_view_t(message.data(), message.size()));
 }
+
+void SetLogLevel(LogLevel level) {
+  if (spdlog::logger* logger = OurLogger(); logger != nullptr) logger->set_level(SpdlogLevel(level));
+  current_level = level;
+}
+
+LogLevel CurrentLogLevel() { return current_level; }
 
 void StopLogging() { spdlog::shutdown(); }
 

@@ -26,6 +26,10 @@ namespace pcrfs {
 
 void Log(LogLevel level, std::string_view message);
 
+// The level at and above which lines are written; may be changed at any time, from any thread.
+void SetLogLevel(LogLevel level);
+[[nodiscard]] LogLevel CurrentLogLevel();
+
 // Writes out what is buffered and closes the sinks.
 void StopLogging();
 

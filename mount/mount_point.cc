@@ -30,37 +30,6 @@
 namespace pcrfs {
 namespace {
 
-std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
-// mountinfo writes blanks, line feeds and backslashes of paths as \ooo.
-std::string Unescape(std::string_view field) {
-  const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
-  std::string out;
-  for (size_t i = 0; i < field.size(); ++i) {
-    if (field[i] == '\\' && i + 3 < field.size() && is_octal(field[i + 1]) && is_octal(field[i + 2]) &&
-        is_octal(field[i + 3])) {
-      out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += field[i];
-    }
-  }
-  return out;
-}
-
-std::string ReadText(const char* path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 // A server that is gone makes statfs fail so; stat may still be answered from the kernel's cache.
 bool IsDead(const std::string& path) {
   struct statfs ignored {};
@@ -151,22 +120,6 @@ Result<void> CheckMountPoint(const std::string& path, bool nonempty) {
 
 }  // namespace
 
-std::optional<MountedThere> FindMount(std::string_view mountinfo, std::string_view path) {
-  std::optional<MountedThere> found;
-  // 36 35 98:0 /root /mount/point options tags... - type source super-options
-  for (std::string_view line : SplitAt(mountinfo, '\n')) {
-    const auto fields = SplitAt(line, ' ');
-    const auto dash = std::find(fields.begin(), fields.end(), "-");
-    if (fields.size() < 6 || fields.end() - dash < 3 || Unescape(fields[4]) != path) continue;
-    found = MountedThere{std::string(fields[0]), Unescape(dash[2]), std::string(dash[1])};
-  }
-  return found;
-}
-
-std::optional<MountedThere> FindMount(const std::string& path) {
-  return FindMount(ReadText("/proc/self/mountinfo"), path);
-}
-
 int PassedDescriptor(std::string_view path) {
   constexpr std::string_view kFolder = "/dev/fd/";
   if (path.substr(0, kFolder.size()) != kFolder) return -1;
@@ -191,6 +144,17 @@ Result<std::string> ResolveMountPoint(const std::string& path) {
     return SystemFail("cannot find the mount point " + Quoted(path), errno);
   const std::string folder = resolved;
   return (folder == "/" ? "" : folder) + "/" + trimmed.substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
+Result<MountedThere> FindOurMount(const std::string& path) {
+  const auto resolved = ResolveMountPoint(path);
+  if (!resolved) return tl::unexpected(resolved.error());
+  auto mount = FindMount(*resolved);
+  if (!mount) return Fail(ErrorCode::kNotFound, "nothing is mounted on " + Quoted(*resolved));
+  if (mount->type != kMountType)
+    return Fail(ErrorCode::kInvalidArgument,
+                Quoted(*resolved) + " is no mount of pcrfs but of type " + Quoted(mount->type));
+  return *std::move(mount);
 }
 
 Result<UniqueFd> PrepareMountPoint(const std::string& path, bool nonempty) {

@@ -1,33 +1,18 @@
-// The folder a data set is mounted on: what is mounted there now, whether a mount may go there, taking one down.
+// The folder a data set is mounted on: whether a mount may go there, which of ours is there, taking one down.
 //
-// Free functions over /proc/self/mountinfo and system calls; thread-safe, nothing is kept. Paths are those of the
+// Free functions over the mount table and system calls; thread-safe, nothing is kept. Paths are those of the
 // user, relative to the working directory or absolute. Errors are sentences that say what to do next.
 #ifndef PCRFS_MOUNT_MOUNT_POINT_H_
 #define PCRFS_MOUNT_MOUNT_POINT_H_
 
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "format/error.h"
 #include "format/file.h"
+#include "mount/mount_table.h"
 
 namespace pcrfs {
-
-struct MountedThere {
-  std::string id;      // of this mount, among those there are now
-  std::string source;  // of ours: the data set's path
-  std::string type;    // of ours: kMountType
-
-  friend bool operator==(const MountedThere&, const MountedThere&) = default;
-};
-
-inline constexpr std::string_view kMountType = "fuse.pcrfs";
-
-// The topmost mount at exactly `path` (absolute, as ResolveMountPoint gives it) in a text like /proc/self/mountinfo.
-[[nodiscard]] std::optional<MountedThere> FindMount(std::string_view mountinfo, std::string_view path);
-// The same, now. Nothing, too, when /proc cannot be read.
-[[nodiscard]] std::optional<MountedThere> FindMount(const std::string& path);
 
 // Absolute and free of symbolic links; works on a mount whose daemon is dead. kNotFound when there is no
 // such folder. "/dev/fd/N", an open /dev/fuse that whoever started us has mounted already (and whose mount options are
@@ -36,6 +21,9 @@ inline constexpr std::string_view kMountType = "fuse.pcrfs";
 [[nodiscard]] bool IsPassedDescriptor(std::string_view path);
 // Its N; -1 for any other path.
 [[nodiscard]] int PassedDescriptor(std::string_view path);
+
+// The topmost mount at the user's `path`, which must be one of ours.
+[[nodiscard]] Result<MountedThere> FindOurMount(const std::string& path);
 
 // Whether a mount may go onto the resolved `path`: a folder, empty unless `nonempty`, no pcrfs mount there already. A
 // pcrfs mount there whose daemon is dead is taken away first. Also that there is a /dev/fuse.

@@ -34,6 +34,21 @@ A path that starts with '-' stands behind '--', as in 'pcrfs cat DATASET -- -x.j
 Sizes are in bytes, or with KiB, MiB, GiB, kB, MB, GB behind the number.
 Exit status: 0 done, 1 failed, 2 usage, 3 data damaged (verify).)";
 
+constexpr std::pair<LogLevel, std::string_view> kLogLevels[] = {
+    {LogLevel::kDebug, "debug"}, {LogLevel::kInfo, "info"}, {LogLevel::kWarn, "warn"}, {LogLevel::kError, "error"}};
+
+constexpr char kListFooter[] =
+    R"(Columns: mount point, data set, level shown (or "all"), pid of the daemon, and, unless it serves, what is wrong:
+  dead             the daemon has ended; 'pcrfs umount' takes the mount down, 'pcrfs mount' replaces it
+  not answering    the daemon did not answer within three seconds
+  no access        another user's mount (its uid is told); only that user and root may ask it
+  hidden           another mount lies over it
+  unknown          a part of a mount, shown elsewhere, or another version of pcrfs
+Only mounts of this mount namespace are listed: not those inside containers, and inside one not the machine's.)";
+
+constexpr char kLogLevelFooter[] =
+    R"(For root and the user who runs the mount's daemon. Mounting anew brings the old level back.)";
+
 // An option whose text `parse` turns into an optional value; nothing is a usage error that says what was expected.
 template <typename Value, typename Parse>
 CLI::Option* AddParsed(CLI::App& app, const std::string& name, Value& value, Parse parse, const std::string& help,
@@ -161,6 +176,19 @@ void Define(CLI::App& app, ExtractCommand& command) {
   AddLevel(app, command.level);
 }
 
+void Define(CLI::App& app, ListCommand& command) {
+  app.add_flag("--json", command.json, "As a JSON array");
+  app.footer(kListFooter);
+}
+
+void Define(CLI::App& app, LogLevelCommand& command) {
+  app.add_option("MOUNTPOINT", command.mount_point, "Where a data set is mounted")->required()->type_name("");
+  AddParsed(app, "LEVEL", command.level, ParseLogLevel, "debug, info, warn or error (default: print the current one)",
+            "debug, info, warn or error")
+      ->type_name("");
+  app.footer(kLogLevelFooter);
+}
+
 void Define(CLI::App& app, VerifyCommand& command) {
   AddDataset(app, command.dataset);
   AddJobs(app, command.jobs);
@@ -242,6 +270,8 @@ tl::expected<Command, EarlyExit> ParseCommandLine(const std::vector<std::string>
   AddCommand<PackCommand>(app, "pack", "Pack a folder into a data set", chosen);
   AddCommand<MountCommand>(app, "mount", "Show a data set as a file system", chosen, mount_text, as_helper);
   AddCommand<UmountCommand>(app, "umount", "Take a mount down", chosen);
+  AddCommand<ListCommand>(app, "list", "List the mounts of data sets and how they are", chosen);
+  AddCommand<LogLevelCommand>(app, "log-level", "Say or change how much a running mount logs", chosen);
   AddCommand<InfoCommand>(app, "info", "Say what a data set holds, and how large each level is", chosen);
   AddCommand<LsCommand>(app, "ls", "List a folder of a data set", chosen);
   AddCommand<CatCommand>(app, "cat", "Write one file to standard output", chosen);
@@ -297,11 +327,15 @@ std::optional<PackOrder> ParseOrder(std::string_view text) {
 }
 
 std::optional<LogLevel> ParseLogLevel(std::string_view text) {
-  if (text == "debug") return LogLevel::kDebug;
-  if (text == "info") return LogLevel::kInfo;
-  if (text == "warn") return LogLevel::kWarn;
-  if (text == "error") return LogLevel::kError;
+  for (const auto& [level, name] : kLogLevels)
+    if (text == name) return level;
   return std::nullopt;
+}
+
+std::string_view LogLevelName(LogLevel level) {
+  for (const auto& [known, name] : kLogLevels)
+    if (known == level) return name;
+  return "unknown";
 }
 
 }  // namespace pcrfs

@@ -59,6 +59,15 @@ struct UmountCommand {
   std::string mount_point;
 };
 
+struct ListCommand {
+  bool json = false;
+};
+
+struct LogLevelCommand {
+  std::string mount_point;
+  std::optional<LogLevel> level;  // not set: print the current one
+};
+
 struct InfoCommand {
   std::string dataset;
   bool json = false;
@@ -85,8 +94,8 @@ struct VerifyCommand {
   unsigned jobs = 0;  // 0 = one a processor
 };
 
-using Command = std::variant<PackCommand, MountCommand, UmountCommand, InfoCommand, LsCommand, CatCommand,
-                             ExtractCommand, VerifyCommand>;
+using Command = std::variant<PackCommand, MountCommand, UmountCommand, ListCommand, LogLevelCommand, InfoCommand,
+                             LsCommand, CatCommand, ExtractCommand, VerifyCommand>;
 
 // Nothing to run: help and version (status 0, text for stdout) or a usage error (kExitUsage, text for stderr).
 struct EarlyExit {
@@ -106,6 +115,7 @@ struct EarlyExit {
 
 // "debug", "info", "warn" or "error".
 [[nodiscard]] std::optional<LogLevel> ParseLogLevel(std::string_view text);
+[[nodiscard]] std::string_view LogLevelName(LogLevel level);
 
 // One -o list, "ro,level=3,uid=1000", into `command`; "\," is a comma inside a value. What mount(8) and fstab add for
 // their own use is accepted and does nothing; anything unknown is refused (kInvalidArgument, a sentence).

@@ -47,6 +47,9 @@ class Reply {
       return fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size());
     });
   }
+  void Ioctl(ByteSpan answer) {
+    Answer([&](fuse_req_t request) { return fuse_reply_ioctl(request, 0, answer.data(), answer.size()); });
+  }
   void StatFs(const struct statvfs& numbers) {
     Answer([&](fuse_req_t request) { return fuse_reply_statfs(request, &numbers); });
   }

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -100,6 +101,12 @@ Result<std::unique_ptr<Session>> MountAlone(MountState& state, const MountComman
       state, {command.mount_point, command.dataset, command.allow_other, command.noexec, command.max_threads});
 }
 
+ControlFacts Facts(const MountCommand& command, const FileSystem& files) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {command.dataset, files.levels(), command.level,
+          std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
+}
+
 // From the data set to the mount and, when that is taken down again, back.
 Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   // Before any other thread starts. Who closes the terminal of a foreground mount ends it, unless nohup was asked for.
@@ -107,7 +114,7 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   if (auto logging = StartLogging(command.log_file, command.log_level, command.foreground); !logging) return logging;
   const auto files = OpenFileSystem(command);
   if (!files) return tl::unexpected(files.error());
-  MountState state(**files);
+  MountState state(**files, Facts(command, **files));
   const auto session = MountAlone(state, command);
   if (!session) return tl::unexpected(session.error());
   signals.Attach([&] { (*session)->Stop(); });

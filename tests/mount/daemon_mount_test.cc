@@ -23,6 +23,7 @@ namespace {
 using testing::BackgroundMount;
 using testing::Eventually;
 using ::testing::HasSubstr;
+using testing::IsRunning;
 using testing::PackedPhotos;
 using testing::ProgramResult;
 using testing::ReadFile;
@@ -30,14 +31,6 @@ using testing::RunProgram;
 using ::testing::StartsWith;
 
 bool IsMounted(const PackedPhotos& photos) { return FindMount(photos.mount_point()).has_value(); }
-
-// Not gone, and not only waiting to be reaped by whoever adopted it.
-bool IsRunning(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const size_t name_end = text.rfind(')');
-  return name_end != std::string::npos && text.compare(name_end, 3, ") Z") != 0;
-}
 
 // One sentence on stderr, nothing on stdout, nothing mounted, no process left.
 void ExpectRefused(const PackedPhotos& photos, const ProgramResult& result, const std::string& said, int status = 1) {

@@ -71,6 +71,7 @@ class FakeKernel {
     header.opcode = opcode;
     header.unique = ++unique_;
     header.nodeid = node;
+    header.uid = caller_;
     Bytes message = BytesOf(header);
     message.insert(message.end(), body.begin(), body.end());
     fuse_buf buffer{};
@@ -102,6 +103,21 @@ class FakeKernel {
     return {bytes, bytes + sizeof value};
   }
 
+  // `in` is what the command passes; `flags` as in fuse_ioctl_in.
+  Answer Ioctl(uint64_t node, uint32_t command, ByteSpan in, uint32_t room, uint32_t flags = FUSE_IOCTL_DIR) {
+    fuse_ioctl_in head{};
+    head.cmd = command;
+    head.flags = flags;
+    head.in_size = static_cast<uint32_t>(in.size());
+    head.out_size = room;
+    Bytes body = BytesOf(head);
+    body.insert(body.end(), in.begin(), in.end());
+    return Send(FUSE_IOCTL, node, body);
+  }
+
+  // Whose requests the next ones are; root's unless told.
+  void ActAs(uint32_t user) { caller_ = user; }
+
   // The next answer cannot be delivered: write gives this errno.
   void FailNextWrite(int number) { fail_ = number; }
 
@@ -127,6 +143,7 @@ class FakeKernel {
   static inline FakeKernel* current_ = nullptr;
   fuse_session* session_;
   uint64_t unique_ = 0;
+  uint32_t caller_ = 0;
   int fail_ = 0;
   std::vector<Answer> answers_;
 };

@@ -11,7 +11,7 @@ fi
 
 long_options() { grep -oE -e '--[a-z][a-z-]*[a-z]' | LC_ALL=C sort -u; }
 plain_page=$(MANWIDTH=200 man -l "$page")
-commands=$(grep -oE '^ +pcrfs [a-z]+ [A-Z]' <<<"$plain_page" | awk '{ print $2 }' | sort -u)
+commands=$(grep -oE '^ +pcrfs [a-z-]+ [[A-Z]' <<<"$plain_page" | awk '{ print $2 }' | sort -u)
 in_help=$("$pcrfs" --help | sed -n '/^Subcommands:/,/^[^ ]/s/^  \([a-z-]*\) .*/\1/p' | sort -u)
 diff <(echo "$commands") <(echo "$in_help") || { echo "the page and --help name other commands"; exit 1; }
 

@@ -17,36 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::string_view kMountInfo =
-    "22 1 0:21 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
-    "31 22 0:40 / /mnt/a ro,nosuid,nodev - fuse.pcrfs /data/ds ro,user_id=0\n"
-    "32 22 0:41 / /mnt/with\\040blank\\134x ro shared:7 master:2 - fuse.pcrfs /data/a\\040b ro\n"
-    "33 31 0:42 / /mnt/a rw - tmpfs tmpfs rw\n"
-    "34 22 0:43 / /mnt/short rw - fuse\n"
-    "nonsense\n";
-
-TEST(FindMount, GivesTheTopmostOne) {
-  const auto found = FindMount(kMountInfo, "/mnt/a");
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->id, "33");
-  EXPECT_EQ(found->type, "tmpfs");
-}
-
-TEST(FindMount, UndoesTheEscapes) {
-  const auto found = FindMount(kMountInfo, "/mnt/with blank\\x");
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->type, kMountType);
-  EXPECT_EQ(found->source, "/data/a b");
-}
-
-TEST(FindMount, NothingForOtherPathsAndOddLines) {
-  for (const char* path : {"", "/mnt", "/mnt/a/", "/mnt/ab", "/mnt/short", "nonsense"})
-    EXPECT_FALSE(FindMount(kMountInfo, path)) << path;
-  EXPECT_FALSE(FindMount("", "/"));
-}
-
-TEST(FindMount, KnowsTheRootOfThisMachine) { EXPECT_TRUE(FindMount(std::string("/proc"))); }
-
 TEST(ResolveMountPoint, FollowsLinksAndWantsAFolderToBeThere) {
   const testing::TempDir folder;
   ASSERT_EQ(mkdir((folder / "real").c_str(), 0755), 0);

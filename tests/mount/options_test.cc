@@ -126,11 +126,24 @@ TEST(ParseCommandLine, ComplaintsAreInOurWordsAndNameTheRightHelp) {
   ExpectUsageError({"pack", "a", "b", "--jobs"}, "--jobs needs a value");
   ExpectUsageError({"mount", "a", "b", "-o"}, "-o needs a value");
   EXPECT_EQ(MustParse<PackCommand>({"pack", "a", "b", "--jobs", "1", "--jobs", "2"}).options.jobs, 2u);
-  for (const char* command : {"pack", "mount", "umount", "info", "ls", "cat", "extract", "verify"}) {
+  for (const char* command :
+       {"pack", "mount", "umount", "list", "log-level", "info", "ls", "cat", "extract", "verify"}) {
     const std::string help = Parse({command, "--help"}).error().text;
     for (const char* raw : {" in [", ":INT", ":TEXT", ":UINT", "REQUIRED"})
       EXPECT_EQ(help.find(raw), std::string::npos) << command << " " << raw << "\n" << help;
   }
+}
+
+TEST(ParseCommandLine, ListAndLogLevel) {
+  EXPECT_FALSE(MustParse<ListCommand>({"list"}).json);
+  EXPECT_TRUE(MustParse<ListCommand>({"list", "--json"}).json);
+  ExpectUsageError({"list", "mnt"}, "unexpected argument 'mnt'");
+  EXPECT_FALSE(MustParse<LogLevelCommand>({"log-level", "mnt"}).level);
+  EXPECT_EQ(MustParse<LogLevelCommand>({"log-level", "mnt"}).mount_point, "mnt");
+  for (const LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarn, LogLevel::kError})
+    EXPECT_EQ(MustParse<LogLevelCommand>({"log-level", "mnt", std::string(LogLevelName(level))}).level, level);
+  ExpectUsageError({"log-level"}, "MOUNTPOINT is required");
+  ExpectUsageError({"log-level", "mnt", "loud"}, "expected debug, info, warn or error, not 'loud'");
 }
 
 TEST(ParseCommandLine, MountOptionsMayStandAnywhereAndRepeat) {
@@ -201,7 +214,8 @@ TEST(ParseCommandLine, TheOtherCommands) {
 }
 
 TEST(ParseCommandLine, HelpAndVersionEndWellOnStdout) {
-  for (const char* command : {"pack", "mount", "umount", "info", "ls", "cat", "extract", "verify"}) {
+  for (const char* command :
+       {"pack", "mount", "umount", "list", "log-level", "info", "ls", "cat", "extract", "verify"}) {
     const auto help = Parse({command, "--help"});
     ASSERT_FALSE(help);
     EXPECT_EQ(help.error().status, kExitDone);

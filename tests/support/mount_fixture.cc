@@ -77,6 +77,13 @@ bool Eventually(const std::function<bool()>& is_so) {
   return false;
 }
 
+bool IsRunning(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && text.compare(name_end, 3, ") Z") != 0;
+}
+
 std::vector<std::string> FilesBelow(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
@@ -96,6 +103,17 @@ PackedPhotos::PackedPhotos(const PhotoFolder& spec, const PackOptions& options,
 ProgramResult PackedPhotos::Pcrfs(std::vector<std::string> arguments) const {
   arguments.insert(arguments.begin(), {"env", "PCRFS_CACHE_DIR=" + cache(), PCRFS_PROGRAM});
   return RunProgram(arguments);
+}
+
+ProgramResult PackedPhotos::RunAlone(const std::string& script) const {
+  static constexpr char kPreamble[] = R"(
+    set -eu; umask 022
+    umount -c -i -l -a -t fuse.pcrfs || :
+    mkdir -m 777 -p "$scratch"
+  )";
+  return RunProgram({"env", "PCRFS_CACHE_DIR=" + cache(), std::string("pcrfs=") + PCRFS_PROGRAM, "dataset=" + dataset(),
+                     "mount=" + mount_point(), "scratch=" + folder_ / "scratch", "unshare", "--mount", "sh", "-c",
+                     kPreamble + script});
 }
 
 BackgroundMount::BackgroundMount(const PackedPhotos& photos, std::vector<std::string> options)

@@ -34,6 +34,9 @@ struct ProgramResult {
 // Asks again and again, for ten seconds at most, until it is so.
 [[nodiscard]] bool Eventually(const std::function<bool()>& is_so);
 
+// Whether a process is there, and not only waiting to be reaped by whoever adopted it.
+[[nodiscard]] bool IsRunning(pid_t process);
+
 // Files below `folder` that are regular, as paths relative to it, sorted.
 [[nodiscard]] std::vector<std::string> FilesBelow(const std::string& folder);
 
@@ -52,6 +55,19 @@ class PackedPhotos {
 
   // The built program, with this cache.
   [[nodiscard]] ProgramResult Pcrfs(std::vector<std::string> arguments) const;
+
+  // Runs a shell script that ends at its first failure, in a mount namespace of its own, without the mounts of other
+  // tests. It knows $pcrfs, $dataset, $mount and $scratch, an empty folder that all users may write to. Whatever it
+  // mounts it must unmount, since a daemon keeps its namespace.
+  [[nodiscard]] ProgramResult RunAlone(const std::string& script) const;
+  // Before such a script, if it is to mount as a user who is not root: $as_user runs a command so, and /dev/fuse is
+  // open to all.
+  static constexpr const char* kAsUser = R"(
+    mkdir "$scratch/dev" && mount -t tmpfs -o dev,mode=755 none "$scratch/dev"
+    mknod -m 666 "$scratch/dev/fuse" c 10 229 && mount --bind "$scratch/dev/fuse" /dev/fuse
+    chown nobody "$mount" && chmod 755 "$scratch/.."
+    as_user="setpriv --reuid nobody --regid nogroup --clear-groups env PCRFS_CACHE_DIR=$scratch/users-cache"
+  )";
 
  private:
   TempDir folder_;
