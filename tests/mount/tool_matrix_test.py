@@ -196,7 +196,7 @@ def find_printf(place):
     same_output(place, "find", ".", "-type", "f", "-printf", r"%s %p\0", edit=in_order)
 
 
-@tool("find -type -size -newer", every_level=True)
+@tool("find -type -size -newer")
 def find_tests(place):
     for tests in (["-type", "d"], ["-type", "f", "-size", "+8k"], ["-type", "f", "-size", "-3"], ["-perm", "-111"],
                   ["-empty", "-type", "f"], ["-newer", place.wanted + b"/root.jpg"], ["-name", "*.jpg", "-links", "1"],
@@ -363,7 +363,7 @@ def sendfile(place):
                 same(read(place.out + b"/copy"), data, f"{path!r}")
 
 
-@tool("PIL open and load", every_level=True)
+@tool("PIL open and load")
 def pillow(place):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

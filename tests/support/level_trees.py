@@ -30,7 +30,7 @@ def _write(path, data, mode=0o644, mtime=1_600_000_000.25):
     os.utime(path, (mtime, mtime))
 
 
-def make_source(make_photos, folder, photos=16):
+def make_source(make_photos, folder, photos=12):
     """Photos in class folders; an image in the root, one that is kept with a tail; opaque files; odd names and modes."""
     run(make_photos, folder, str(photos))
     paths = sorted(os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
@@ -54,6 +54,10 @@ def make_source(make_photos, folder, photos=16):
     _write(os.path.join(folder, b"private.txt"), b"mode 0400\n", 0o400, 86_400)
     _write(os.path.join(folder, b"run.sh"), b"#!/bin/sh\necho it runs\n", 0o6755, 4_000_000_000.5)
     os.chmod(odd, 0o1777)
+    for name, mode in (b"closed", 0o700), (b"search", 0o711), (b"listed", 0o744):
+        os.mkdir(os.path.join(folder, name))
+        _write(os.path.join(folder, name, b"in.txt"), b"in " + name)
+        os.chmod(os.path.join(folder, name), mode)
 
 
 def _files_below(folder):
@@ -111,7 +115,8 @@ def _show(source, shown, fragments, level):
 
 
 def _attributes(source, shown):
-    """The source's mode without writing, setuid, setgid and sticky, and its time."""
+    """The source's mode without writing, setuid, setgid and sticky, for folders with x wherever r is; and its time."""
     seen = os.stat(source)
-    os.chmod(shown, seen.st_mode & 0o555)
+    mode = seen.st_mode & 0o555
+    os.chmod(shown, mode | (mode & 0o444) >> 2 if os.path.isdir(shown) else mode)
     os.utime(shown, ns=(seen.st_atime_ns, seen.st_mtime_ns))

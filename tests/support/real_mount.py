@@ -58,7 +58,7 @@ class Pcrfs:
     """The built program with a cache folder of its own."""
 
     def __init__(self, program, scratch):
-        self.program = program
+        self.program = os.path.abspath(program)
         self.scratch = scratch
         self.env = {"PCRFS_CACHE_DIR": os.path.join(scratch, b"cache")}
 
@@ -106,3 +106,13 @@ def require_root(what):
     """Ends the test with a failure that says what cannot be tested without root's rights."""
     if os.geteuid() != 0:
         sys.exit(f"NOT TESTED: {what}. That takes root's rights; run the tests as root.")
+
+
+def in_own_namespace():
+    """Runs this program again in a mount namespace of its own: whatever it mounts is gone when it ends."""
+    require_root("mounts beside a data set's")
+    if os.environ.get("PCRFS_TEST_NAMESPACE") != str(os.getppid()):
+        environment = dict(os.environ, PCRFS_TEST_NAMESPACE=str(os.getpid()))
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv],
+                              env=environment, check=False)
+        sys.exit(done.returncode)
