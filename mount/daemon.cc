@@ -62,13 +62,13 @@ void CloseInherited(int kept, int also_kept) {
 
 // What the child said before it closed its end; it has reported unless it died.
 StartOutcome Outcome(pid_t child, const std::string& report) {
-  if (!report.empty()) return {static_cast<unsigned char>(report[0]), report.substr(1)};
+  if (!report.empty()) return {static_cast<unsigned char>(report[0]), report.substr(1), child};
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   std::string sentence = "the background process ended before the mount was up";
   if (WIFSIGNALED(status)) sentence += " (signal " + std::to_string(WTERMSIG(status)) + ")";
-  return {kExitFailed, sentence};
+  return {kExitFailed, sentence, child};
 }
 
 }  // namespace

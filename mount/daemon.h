@@ -9,6 +9,8 @@
 #ifndef PCRFS_MOUNT_DAEMON_H_
 #define PCRFS_MOUNT_DAEMON_H_
 
+#include <sys/types.h>
+
 #include <csignal>
 #include <functional>
 #include <mutex>
@@ -36,6 +38,7 @@ class StartReport {
 struct StartOutcome {
   int status = 0;
   std::string sentence;
+  pid_t process = 0;  // the child
 };
 
 // In the parent: returns what the child reported, or that it died. In the child: runs `body` and never returns. Of the

@@ -16,6 +16,7 @@
 #include "mount/dataset_walk.h"
 #include "mount/logging.h"
 #include "mount/mount_point.h"
+#include "mount/service_notice.h"
 #include "mount/session.h"
 
 namespace pcrfs {
@@ -127,6 +128,7 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   });
   auto served = (*session)->Serve();
   signals.Attach([] {});  // it is stopping
+  NotifyStopping();
   (*session)->Unmount();
   probe.join();
   if (!probed) return probed;
@@ -137,9 +139,13 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
 int ServeInForeground(const MountCommand& command) {
   const auto served = ServeMount(command, [](int, const std::string& sentence) {
     Log(LogLevel::kInfo, sentence);
+    NotifyReady(getpid(), sentence);
     return true;
   });
-  if (!served) Complain(served.error().message);
+  if (!served) {
+    NotifyFailed(served.error().message);
+    Complain(served.error().message);
+  }
   StopLogging();
   return served ? kExitDone : kExitFailed;
 }
@@ -169,7 +175,11 @@ Result<int> Run(const MountCommand& given) {
   const auto outcome = RunInBackground([&](StartReport& report) { return ServeInBackground(*command, report); },
                                        PassedDescriptor(command->mount_point));
   if (!outcome) return tl::unexpected(outcome.error());
-  if (outcome->status != kExitDone) return Fail(ErrorCode::kIo, outcome->sentence);
+  if (outcome->status != kExitDone) {
+    NotifyFailed(outcome->sentence);
+    return Fail(ErrorCode::kIo, outcome->sentence);
+  }
+  NotifyReady(outcome->process, outcome->sentence);
   // It is mounted, whether or not there is anyone to tell.
   (void)Print("pcrfs: " + outcome->sentence + "\n");
   return kExitDone;
