@@ -82,6 +82,13 @@ Result<void> CheckOwnFolder(const std::string& path) {
   return {};
 }
 
+Result<std::unique_ptr<FileSource>> OpenOwnFile(const std::string& path) {
+  auto file = FileSource::Open(path, FileSource::Access::kSequential);
+  if (!file || IsOwn((*file)->status())) return file;
+  return Fail(ErrorCode::kPermission,
+              Quoted(path) + " is not used: others than this user and root own it or can write to it");
+}
+
 Result<void> MakeOwnFolder(const std::string& path) {
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();

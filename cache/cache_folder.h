@@ -7,9 +7,11 @@
 
 #include <sys/stat.h>
 
+#include <memory>
 #include <string>
 
 #include "format/error.h"
+#include "format/file.h"
 
 namespace pcrfs {
 
@@ -26,6 +28,9 @@ namespace pcrfs {
 
 // Makes `path` with mode 0700 unless it is there, and checks it.
 [[nodiscard]] Result<void> MakeOwnFolder(const std::string& path);
+
+// A file that only we or root can write to, to be read from front to back.
+[[nodiscard]] Result<std::unique_ptr<FileSource>> OpenOwnFile(const std::string& path);
 
 // The kinds of file systems (statfs(2) f_type) that are served over a network, where LMDB's mapping and locks are not
 // to be trusted.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cache/cache_folder.h"
 #include "cache/catalog_schema.h"
 #include "format/checksum.h"
 #include "format/dataset_index.h"
@@ -94,9 +95,12 @@ Result<CatalogHead> DecodeCatalogHead(ByteSpan bytes) {
 }
 
 Result<CatalogHead> ReadCatalogHead(const std::string& folder) {
-  const auto bytes = ReadWholeFile(folder + "/" + std::string(kCatalogHeadFile), kMaxHeadBytes);
-  if (!bytes) return tl::unexpected<Error>(bytes.error());
-  auto head = DecodeCatalogHead(*bytes);
+  const auto file = OpenOwnFile(folder + "/" + std::string(kCatalogHeadFile));
+  if (!file) return tl::unexpected<Error>(file.error());
+  if ((*file)->size() > kMaxHeadBytes) return Malformed("too long");
+  Bytes bytes(static_cast<size_t>((*file)->size()));
+  if (auto read = (*file)->ReadAt(0, bytes); !read) return PassOn(std::move(read));
+  auto head = DecodeCatalogHead(bytes);
   if (!head) return WithContext(Quoted(folder), std::move(head).error());
   return head;
 }

@@ -33,6 +33,7 @@ struct CatalogHead {
 
 [[nodiscard]] Bytes EncodeCatalogHead(const CatalogHead& head);
 [[nodiscard]] Result<CatalogHead> DecodeCatalogHead(ByteSpan bytes);
+// kPermission for a file that others than we and root own or can write to.
 [[nodiscard]] Result<CatalogHead> ReadCatalogHead(const std::string& folder);
 
 // The CRCs of a catalog file, read once from front to back.

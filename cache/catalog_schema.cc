@@ -150,6 +150,17 @@ Result<ByteSpan> Unseal(Table table, ByteSpan key, ByteSpan value) {
                                        "): " + crcs);
 }
 
+CatalogKey FirstKey(Table table) { return table == Table::kNames ? CatalogKey(0) : CatalogKey(0, uint64_t{0}); }
+
+uint32_t LinkTo(ByteSpan next_key) { return Crc32(next_key); }
+
+Result<void> SplitLink(ByteSpan& value, uint32_t& link) {
+  if (value.size() < kCrcBytes) return Malformed("no room for its link");
+  link = ByteReader(value.last(kCrcBytes)).U32();
+  value = value.first(value.size() - kCrcBytes);
+  return {};
+}
+
 void EncodeDirectoryNode(uint64_t parent, uint32_t shard, const Attributes& attributes, ByteWriter& value) {
   EncodeHead(NodeKind::kDirectory, parent, shard, attributes, value);
 }

@@ -9,6 +9,10 @@
 //   children  parent, node         kind, name
 //   crcs      node, chunk          CRCs [chunk * kMaxInlineCrcs, ...) of an entry that has more than kMaxInlineCrcs
 //   shards    position             first node, levels, and the directories it lists: node and attributes
+//
+// The keys of names and children are not dense, so that only the records beside a key can say that it is not there.
+// These tables are linked: a value ends, before its CRC, in a CRC-32 of the next record's key, and the first record has
+// a key below all others (zeros) and no content. So no record can get lost between two that are whole.
 #ifndef PCRFS_CACHE_CATALOG_SCHEMA_H_
 #define PCRFS_CACHE_CATALOG_SCHEMA_H_
 
@@ -25,7 +29,7 @@
 namespace pcrfs {
 
 // Raised whenever tables, keys or values change: a catalog of another version is built anew.
-inline constexpr uint32_t kCatalogVersion = 1;
+inline constexpr uint32_t kCatalogVersion = 2;
 
 enum class Table : uint8_t { kNodes, kNames, kChildren, kCrcs, kShards };
 inline constexpr std::array<const char*, 5> kTableNames = {"nodes", "names", "children", "crcs", "shards"};
@@ -57,6 +61,14 @@ struct ChildKey {
 void Seal(Table table, ByteSpan key, ByteWriter& value);
 // The value without its CRC.
 [[nodiscard]] Result<ByteSpan> Unseal(Table table, ByteSpan key, ByteSpan value);
+
+constexpr bool IsLinked(Table table) { return table == Table::kNames || table == Table::kChildren; }
+// The key of a linked table's first record.
+[[nodiscard]] CatalogKey FirstKey(Table table);
+// What a record's value ends in; `next_key` is empty behind the last.
+[[nodiscard]] uint32_t LinkTo(ByteSpan next_key);
+// Takes the link off the end of an unsealed value.
+[[nodiscard]] Result<void> SplitLink(ByteSpan& value, uint32_t& link);
 
 // `shard` is the one that holds the entry; of a directory, the first that lists it.
 void EncodeDirectoryNode(uint64_t parent, uint32_t shard, const Attributes& attributes, ByteWriter& value);

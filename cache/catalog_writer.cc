@@ -98,8 +98,8 @@ struct CatalogWriter::Impl {
   Result<void> AppendAll(Table table, SortedSpool& spool);
   void Count(const Entry& entry);
 
-  // What is wrong with a record of kNames whose key is taken. Needs kNodes and kChildren complete.
-  Error Conflict(ByteSpan key, ByteSpan sealed);
+  // What is wrong with two records of kNames that have one key. Needs kNodes and kChildren complete.
+  Error Conflict(ByteSpan key, ByteSpan first_payload, ByteSpan second_payload);
   Result<NodeInfo> Node(uint64_t node);
   Result<std::string> FolderPath(uint64_t node);
   uint32_t shard() const { return static_cast<uint32_t>(shard_names.size() - 1); }
@@ -118,11 +118,9 @@ Result<uint64_t> CatalogWriter::Impl::NumberNode(uint64_t parent, std::string_vi
   const CatalogKey name_key(parent, name), child_key(parent, node);
   value.Clear();
   EncodeName({node, kind}, value);
-  Seal(Table::kNames, name_key.bytes(), value);
   if (auto added = names.Add(name_key.bytes(), value.bytes()); !added) return PassOn(std::move(added));
   value.Clear();
   EncodeChild({kind, name}, value);
-  Seal(Table::kChildren, child_key.bytes(), value);
   if (auto added = children.Add(child_key.bytes(), value.bytes()); !added) return PassOn(std::move(added));
   return node;
 }
@@ -198,13 +196,29 @@ Result<void> CatalogWriter::Impl::AppendCrcs(uint64_t node, const std::vector<ui
   return {};
 }
 
+// Each record is written when the next one's key is known, since it is linked to that.
 Result<void> CatalogWriter::Impl::AppendAll(Table table, SortedSpool& spool) {
-  return spool.Drain([&](ByteSpan key, ByteSpan sealed) -> Result<void> {
-    const auto appended = tables.Append(table, key, sealed);
+  const CatalogKey first = FirstKey(table);
+  Bytes key(first.bytes().begin(), first.bytes().end()), payload;
+  const auto append = [&](ByteSpan next_key) -> Result<void> {
+    value.Clear();
+    value.Append(payload);
+    value.U32(LinkTo(next_key));
+    Seal(table, key, value);
+    const auto appended = tables.Append(table, key, value.bytes());
     if (!appended) return tl::unexpected<Error>(appended.error());
-    if (!*appended) return tl::unexpected<Error>(Conflict(key, sealed));
+    if (!*appended) return Fail(ErrorCode::kDamaged, "a record is twice in the catalog, key " + Hex(key));
     return tables.NextBatchWhenFull();
+  };
+  auto drained = spool.Drain([&](ByteSpan next_key, ByteSpan next_payload) -> Result<void> {
+    if (std::ranges::equal(key, next_key)) return tl::unexpected<Error>(Conflict(key, payload, next_payload));
+    if (auto appended = append(next_key); !appended) return appended;
+    key.assign(next_key.begin(), next_key.end());
+    payload.assign(next_payload.begin(), next_payload.end());
+    return {};
   });
+  if (!drained) return drained;
+  return append({});
 }
 
 void CatalogWriter::Impl::Count(const Entry& entry) {
@@ -230,7 +244,10 @@ Result<std::string> CatalogWriter::Impl::FolderPath(uint64_t node) {
     if (!info) return tl::unexpected<Error>(info.error());
     const auto record = tables.Get(Table::kChildren, CatalogKey(info->parent, node).bytes());
     if (!record) return tl::unexpected<Error>(record.error());
-    const auto child = DecodeChild(*record);
+    ByteSpan payload = *record;
+    uint32_t link = 0;
+    if (auto split = SplitLink(payload, link); !split) return PassOn(std::move(split));
+    const auto child = DecodeChild(payload);
     if (!child) return tl::unexpected<Error>(child.error());
     path.insert(0, std::string(child->name) + "/");
     node = info->parent;
@@ -238,17 +255,13 @@ Result<std::string> CatalogWriter::Impl::FolderPath(uint64_t node) {
   return path;
 }
 
-Error CatalogWriter::Impl::Conflict(ByteSpan key, ByteSpan sealed) {
-  const auto shard_of = [&](const Result<Bytes>& record) -> Result<NodeInfo> {
-    if (!record) return tl::unexpected<Error>(record.error());
-    const auto name = DecodeName(*record);
+Error CatalogWriter::Impl::Conflict(ByteSpan key, ByteSpan first_payload, ByteSpan second_payload) {
+  const auto node_of = [&](ByteSpan payload) -> Result<NodeInfo> {
+    const auto name = DecodeName(payload);
     if (!name) return tl::unexpected<Error>(name.error());
     return Node(name->node);
   };
-  const auto unsealed = Unseal(Table::kNames, key, sealed);
-  if (!unsealed) return unsealed.error();
-  const auto first = shard_of(tables.Get(Table::kNames, key));
-  const auto second = shard_of(Bytes(unsealed->begin(), unsealed->end()));
+  const auto first = node_of(first_payload), second = node_of(second_payload);
   if (!first || !second) return first ? second.error() : first.error();
   const auto folder = FolderPath(first->parent);
   if (!folder) return folder.error();

@@ -30,8 +30,9 @@ using LmdbCursor = std::unique_ptr<MDB_cursor, LmdbCloser>;
 [[nodiscard]] inline tl::unexpected<Error> LmdbFail(std::string_view what, const std::string& path, int number) {
   const std::string context = std::string(what) + " the catalog " + Quoted(path);
   if (number > 0) return SystemFail(context, number);
-  const bool damaged = number == MDB_CORRUPTED || number == MDB_PAGE_NOTFOUND || number == MDB_INVALID ||
-                       number == MDB_VERSION_MISMATCH || number == MDB_INCOMPATIBLE || number == MDB_NOTFOUND;
+  // What it says of its own limits is no damage; of a file that was whole when it was opened all else is.
+  const bool damaged = number != MDB_MAP_FULL && number != MDB_DBS_FULL && number != MDB_READERS_FULL &&
+                       number != MDB_TLS_FULL && number != MDB_TXN_FULL;
   return Fail(damaged ? ErrorCode::kDamaged : ErrorCode::kIo, context + ": " + mdb_strerror(number));
 }
 

@@ -13,7 +13,6 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -160,31 +159,6 @@ TEST_F(CatalogBuilderTest, AnAppendedShardCostsOnlyItsOwnReadAndChangesNoNumber)
   EXPECT_EQ((*after)->totals().nodes, (*before)->totals().nodes + 3);
   EXPECT_EQ(*(*after)->Path((*before)->totals().nodes + 1), "cats/late.jpg");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(cache_.path()), {}), 1) << "still one folder";
-}
-
-TEST_F(CatalogBuilderTest, RebuildsAfterAnyDamage) {
-  ASSERT_TRUE(Open());
-  const std::string path = Folder() + "/catalog.mdb", head = Folder() + "/catalog.head";
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 300 + 60; ++i) {
-    Bytes bytes = ReadFile(path);
-    const size_t at = random() % bytes.size();
-    if (i < 300)
-      bytes[at] ^= static_cast<uint8_t>(1 << random() % 8);
-    else
-      bytes.resize(at);
-    WriteFile(path, bytes);
-    const auto rebuilt = Open();
-    ASSERT_TRUE(rebuilt) << rebuilt.error().message;
-    ASSERT_EQ(reads_, 3u) << i;
-    ExpectHolds(**rebuilt, sample_);
-  }
-  unlink(head.c_str());
-  EXPECT_TRUE(Open());
-  EXPECT_EQ(reads_, 3u);
-  unlink(path.c_str());
-  EXPECT_TRUE(Open());
-  EXPECT_EQ(reads_, 3u);
 }
 
 TEST_F(CatalogBuilderTest, AFolderInTheCatalogsPlaceGoesOrIsNamed) {
