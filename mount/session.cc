@@ -10,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <utility>
 
 #include "mount/logging.h"
@@ -56,9 +57,21 @@ class Arguments {
   char* options_ = nullptr;
 };
 
+// Whether fusermount3 lets users other than root use allow_other.
+bool UsersMayAllowOther() {
+  std::ifstream file("/etc/fuse.conf");
+  for (std::string line; std::getline(file, line);)
+    if (line.substr(0, line.find_last_not_of(" \t") + 1) == "user_allow_other") return true;
+  return false;
+}
+
 std::string MountFailure(const SessionOptions& options) {
   std::string sentence = "cannot mount on " + Quoted(options.mount_point);
   // fusermount3, which mounts for users without the right to, has said why on stderr.
+  if (last_line.empty() && options.allow_other && !UsersMayAllowOther())
+    return sentence +
+           " with allow_other: users other than root may use it only where /etc/fuse.conf has a line "
+           "'user_allow_other'";
   sentence += ": " + (last_line.empty() ? "fusermount3 refused" : last_line);
   if (last_line.find("Operation not permitted") != std::string::npos)
     sentence += " (a container needs the right to: --device /dev/fuse --cap-add SYS_ADMIN)";

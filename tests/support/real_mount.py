@@ -47,11 +47,31 @@ def scratch_folder():
         shutil.rmtree(path, ignore_errors=True)
 
 
-def is_mounted(path):
-    """Whether something is mounted at exactly `path`, which is absolute."""
-    wanted = os.path.realpath(path)
+def eventually(is_so):
+    """Asks again and again, for ten seconds at most, until it is so."""
+    for _ in range(500):
+        if is_so():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def mount_lines(path):
+    """Fields of mountinfo of all mounts at exactly `path`, the topmost last."""
+    wanted = os.path.abspath(path)
     with open("/proc/self/mountinfo", "rb") as table:
-        return any(line.split(b" ")[4].decode("unicode_escape").encode("latin-1") == wanted for line in table)
+        lines = [line.split() for line in table]
+    return [line for line in lines if line[4].decode("unicode_escape").encode("latin-1") == wanted]
+
+
+def is_mounted(path):
+    return bool(mount_lines(path))
+
+
+def mount_line(path):
+    """Options of the mount at `path`, those of the mount and of the file system, as a list of words."""
+    line = mount_lines(path)[-1]
+    return os.fsdecode(line[5] + b"," + line[-1]).split(",")
 
 
 class Pcrfs:
@@ -80,14 +100,10 @@ class Pcrfs:
         with open(os.path.join(self.scratch, b"foreground.log"), "ab") as log:
             daemon = subprocess.Popen(words + ["-f"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                       env=dict(os.environ, **self.env))
-        for _ in range(1000):
-            if is_mounted(mount_point):
-                return daemon
-            if daemon.poll() is not None:
-                raise Failed(f"'pcrfs mount -f' ended with {daemon.returncode}; its log says why")
-            time.sleep(0.01)
+        if eventually(lambda: is_mounted(mount_point) or daemon.poll() is not None) and daemon.poll() is None:
+            return daemon
         daemon.kill()
-        raise Failed("'pcrfs mount -f' has not mounted within ten seconds")
+        raise Failed(f"'pcrfs mount -f' did not mount within ten seconds, status {daemon.wait()}; its log says why")
 
     def _take_down(self, mount_point, daemon):
         try:
