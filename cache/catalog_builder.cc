@@ -200,9 +200,9 @@ bool HeadIsCurrent(const std::string& folder, const std::vector<ShardStamp>& sta
 
 Result<std::unique_ptr<Catalog>> BuildAndOpen(const Dataset& dataset, const std::vector<ShardStamp>& stamps,
                                               const std::string& folder, const Catalog* before,
-                                              const Progress& on_progress) {
+                                              const Progress& on_progress, CatalogReuse reuse) {
   // Of several mounts at once one builds, and the others find what it built.
-  if (HeadIsCurrent(folder, stamps))
+  if (reuse == CatalogReuse::kAllowed && HeadIsCurrent(folder, stamps))
     if (auto opened = Catalog::Open(folder); opened) return opened;
   if (auto built = Build(dataset, stamps, before).Run(folder, on_progress); !built) return PassOn(std::move(built));
   return Catalog::Open(folder);
@@ -218,18 +218,20 @@ ShardStamp StampOf(const ShardRow& row, const struct stat& status) {
 }
 
 Result<std::unique_ptr<Catalog>> OpenOrBuildCatalog(const Dataset& dataset, const std::string& cache_folder,
-                                                    const Progress& on_progress) {
+                                                    const Progress& on_progress, CatalogReuse reuse) {
   const auto stamps = StampShards(dataset);
   if (!stamps) return tl::unexpected<Error>(stamps.error());
   if (auto own = CheckOwnFolder(cache_folder); !own) return PassOn(std::move(own));
   const std::string folder = cache_folder + "/" + FolderName(dataset);
-  auto before = Catalog::Open(folder);
-  if (before && (*before)->shards() == *stamps) return before;
+  std::unique_ptr<Catalog> before;
+  if (reuse == CatalogReuse::kAllowed)
+    if (auto opened = Catalog::Open(folder); opened) before = *std::move(opened);
+  if (before != nullptr && before->shards() == *stamps) return before;
   for (int attempt = 1;; ++attempt) {
     if (auto made = MakeOwnFolder(cache_folder); !made) return PassOn(std::move(made));
     const auto lock = FolderLock::Take(folder);
     if (!lock) return tl::unexpected<Error>(lock.error());
-    auto built = BuildAndOpen(dataset, *stamps, folder, before ? before->get() : nullptr, on_progress);
+    auto built = BuildAndOpen(dataset, *stamps, folder, before.get(), on_progress, reuse);
     // Deleting the cache is allowed at any time, also now; then what was being built is nowhere.
     if (built || attempt == kAttempts || lock->Holds()) return built;
   }

@@ -28,11 +28,16 @@ struct CatalogProgress {
 // What is remembered of a shard file; `status` as stat(2) gives it.
 [[nodiscard]] ShardStamp StampOf(const ShardRow& row, const struct stat& status);
 
+enum class CatalogReuse : uint8_t {
+  kAllowed,  // of a current catalog, or of the shards in an older one that have not changed
+  kNone,     // build it anew from the shards alone
+};
+
 // `cache_folder` is what CacheFolder (cache_folder.h) gave; the catalog lies in a folder of its own below it, named by
 // the data set's real path and the hash of its first pack's paths.
 [[nodiscard]] Result<std::unique_ptr<Catalog>> OpenOrBuildCatalog(
     const Dataset& dataset, const std::string& cache_folder,
-    const std::function<void(const CatalogProgress&)>& on_progress);
+    const std::function<void(const CatalogProgress&)>& on_progress, CatalogReuse reuse = CatalogReuse::kAllowed);
 
 }  // namespace pcrfs
 

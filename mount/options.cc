@@ -127,6 +127,7 @@ void Define(CLI::App& app, MountCommand& command, MountText& text, bool as_helpe
       ->type_name("OPT[,OPT...]");
   app.add_option("--cache-dir", command.cache_dir, "Local folder for catalogs (default: by $PCRFS_CACHE_DIR and user)")
       ->type_name("DIR");
+  app.add_flag("!--no-catalog-reuse", command.catalog_reuse, "Build the catalog anew, even if a usable one is there");
   app.add_option("--log-file", command.log_file, "Log there (default: stderr with -f, else syslog)")->type_name("FILE");
   AddParsed(app, "--log-level", command.log_level, ParseLogLevel, "debug, info, warn or error (default info)",
             "debug, info, warn or error")

@@ -43,7 +43,8 @@ struct MountCommand {
   bool foreground = false;
   bool fake = false;      // mount(8)'s -f to its helpers: check the command line, mount nothing
   std::string cache_dir;  // empty: the default, cache/catalog_builder.h
-  std::string log_file;   // empty: stderr in the foreground, else syslog
+  bool catalog_reuse = true;
+  std::string log_file;  // empty: stderr in the foreground, else syslog
   LogLevel log_level = LogLevel::kInfo;
   std::optional<Level> level;  // shown as the root instead of scan1 .. scanL
   std::optional<uid_t> uid;    // not set: of the process

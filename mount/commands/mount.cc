@@ -51,15 +51,17 @@ Result<void> CheckNotBeneath(const std::string& dataset, const std::string& moun
               "the mount point " + Quoted(mount_point) + " would hide the data set " + Quoted(dataset));
 }
 
-Result<std::unique_ptr<Catalog>> OpenCatalog(const Dataset& dataset, const std::string& cache_dir) {
-  const auto folder = CacheFolder(cache_dir);
+Result<std::unique_ptr<Catalog>> OpenCatalog(const Dataset& dataset, const MountCommand& command) {
+  const auto folder = CacheFolder(command.cache_dir);
   if (!folder) return Advised(folder.error(), "--cache-dir names another folder for catalogs");
   ProgressLine line;
-  auto catalog = OpenOrBuildCatalog(dataset, *folder, [&](const CatalogProgress& progress) {
+  const auto show = [&](const CatalogProgress& progress) {
     if (line.Due())
       line.Show("reading indexes: shard " + std::to_string(progress.shards_done) + " of " +
                 std::to_string(progress.shards_total));
-  });
+  };
+  auto catalog =
+      OpenOrBuildCatalog(dataset, *folder, show, command.catalog_reuse ? CatalogReuse::kAllowed : CatalogReuse::kNone);
   if (catalog) return catalog;
   const Error& error = catalog.error();
   // A shard that may not be read is refused, too; the sentence names what it was.
@@ -78,7 +80,7 @@ Result<std::unique_ptr<FileSystem>> OpenFileSystem(const MountCommand& command) 
   if (auto apart = CheckNotBeneath(dataset->path(), command.mount_point); !apart) return PassOn(std::move(apart));
   if (auto prepared = PrepareMountPoint(command.mount_point, command.nonempty); !prepared)
     return PassOn(std::move(prepared));
-  auto catalog = OpenCatalog(*dataset, command.cache_dir);
+  auto catalog = OpenCatalog(*dataset, command);
   if (!catalog) return PassOn(std::move(catalog));
   const MountView view{command.level, command.uid.value_or(getuid()), command.gid.value_or(getgid()), command.umask};
   const auto faults = std::make_shared<FaultLog>([](std::string_view line) { Log(LogLevel::kError, line); });

@@ -39,15 +39,16 @@ class CatalogBuilderTest : public ::testing::Test {
  protected:
   CatalogBuilderTest() : sample_(testing::WriteSampleDataset(data_.path())) {}
 
-  Result<std::unique_ptr<Catalog>> Open() {
+  Result<std::unique_ptr<Catalog>> Open(CatalogReuse reuse = CatalogReuse::kAllowed) {
     reads_ = 0;
     const auto dataset = Dataset::Open(data_.path());
     if (!dataset) return tl::unexpected<Error>(dataset.error());
-    return OpenOrBuildCatalog(*dataset, cache_.path(), [this](const CatalogProgress& progress) {
+    const auto count = [this](const CatalogProgress& progress) {
       ++reads_;
       EXPECT_EQ(progress.shards_done % progress.shards_total, reads_ % progress.shards_total);
       if (during_build_) std::exchange(during_build_, nullptr)();
-    });
+    };
+    return OpenOrBuildCatalog(*dataset, cache_.path(), count, reuse);
   }
 
   // The folder of the catalog below the cache folder; there must be one.
@@ -159,6 +160,24 @@ TEST_F(CatalogBuilderTest, AnAppendedShardCostsOnlyItsOwnReadAndChangesNoNumber)
   EXPECT_EQ((*after)->totals().nodes, (*before)->totals().nodes + 3);
   EXPECT_EQ(*(*after)->Path((*before)->totals().nodes + 1), "cats/late.jpg");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(cache_.path()), {}), 1) << "still one folder";
+}
+
+TEST_F(CatalogBuilderTest, WithoutReuseItIsBuiltFromTheShardsAloneWhileOthersKeepTheirs) {
+  const auto first = Open();
+  ASSERT_TRUE(first);
+  const auto anew = Open(CatalogReuse::kNone);
+  ASSERT_TRUE(anew) << anew.error().message;
+  EXPECT_EQ(reads_, 3u);
+  ExpectHolds(**anew, sample_);
+  ExpectHolds(**first, sample_);
+  ASSERT_TRUE(Open());
+  EXPECT_EQ(reads_, 0u) << "what it left is current";
+
+  DamageIndex(1);
+  EXPECT_TRUE(Open()) << "an older catalog spares reading it";
+  const auto refused = Open(CatalogReuse::kNone);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("PCR_1.pcr"));
 }
 
 TEST_F(CatalogBuilderTest, AFolderInTheCatalogsPlaceGoesOrIsNamed) {

@@ -225,6 +225,27 @@ TEST_F(StartTest, OneDataSetCanBeMountedInTwoPlaces) {
   EXPECT_TRUE(IsMounted(photos_));
 }
 
+TEST_F(StartTest, TheCatalogIsBuiltAnewWhenAskedForAlsoWhileAnotherMountUsesIt) {
+  const auto catalog = [&] {
+    struct stat status {};
+    for (const std::string& file : testing::FilesBelow(photos_.cache()))
+      if (file.ends_with("catalog.mdb")) (void)stat((photos_.cache() + "/" + file).c_str(), &status);
+    return status.st_ino;
+  };
+  const BackgroundMount first(photos_);
+  const ino_t built = catalog();
+  const std::string other = photos_ / "other";
+  ASSERT_EQ(mkdir(other.c_str(), 0755), 0);
+  for (const bool anew : {false, true}) {
+    std::vector<std::string> words = {"mount", photos_.dataset(), other};
+    if (anew) words.emplace_back("--no-catalog-reuse");
+    EXPECT_EQ(photos_.Pcrfs(words).status, 0);
+    EXPECT_EQ(catalog() != built, anew);
+    EXPECT_EQ(ReadFile(other + "/scan3/n00/0.jpg"), ReadFile(first / "scan3/n00/0.jpg"));
+    EXPECT_EQ(photos_.Pcrfs({"umount", other}).status, 0);
+  }
+}
+
 TEST_F(StartTest, UmountRefusesWhatIsNotOurs) {
   EXPECT_THAT(photos_.Pcrfs({"umount", photos_ / "missing"}).err,
               ::testing::AllOf(HasSubstr("there is no folder"), ::testing::Not(HasSubstr("mkdir"))));

@@ -151,6 +151,8 @@ TEST(ParseCommandLine, MountOptionsMayStandAnywhereAndRepeat) {
                                                 "--cache-dir", "c", "-o", "umask=027,allow_other"});
   EXPECT_EQ(command.dataset, "ds");
   EXPECT_EQ(command.mount_point, "mnt");
+  EXPECT_TRUE(command.catalog_reuse);
+  EXPECT_FALSE(MustParse<MountCommand>({"mount", "ds", "mnt", "--no-catalog-reuse"}).catalog_reuse);
   EXPECT_TRUE(command.foreground);
   EXPECT_EQ(command.level, Level::Of<3>());
   EXPECT_EQ(command.uid, 7u);
