@@ -54,7 +54,12 @@ Result<void> ApplyFlag(std::string_view item, MountCommand& command) {
 Result<void> ApplyNumber(std::string_view item, std::string_view name, std::string_view value, MountCommand& command) {
   // -1 as an id means "leave as it is" to the kernel.
   constexpr uint32_t kMaxId = 0xFFFFFFFE;
-  if (name == "level") {
+  if (name == "level" && value == "original") {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "mount option 'level=original': the sources' own bytes cannot be shown yet; the highest level has their "
+        "pixels and metadata");
+  } else if (name == "level") {
     const auto number = ParseNumber<int>(value, 1, Level::kMaximum);
     if (!number) return Misfit(item, "a level from 1 to 31");
     command.level = Level::FromNumber(*number);

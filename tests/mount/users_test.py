@@ -14,14 +14,15 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import level_trees  # noqa: E402
-from real_mount import TIMEOUT, Pcrfs, eventually, in_own_namespace, is_mounted, mount_line, run, scratch_folder  # noqa: E402
+from real_mount import (TIMEOUT, Pcrfs, eventually, in_own_namespace, is_mounted, mount_line, open_fuse_node,  # noqa: E402
+                        run, scratch_folder)
 
 NOBODY, SOMEBODY, GROUP = 65534, 1234, 4321  # fusermount3 mounts only for users that have a name
-FUSE_CONF, FUSE_NODE = "/etc/fuse.conf", "/dev/fuse"
+FUSE_CONF = "/etc/fuse.conf"
 
 
 def setUpModule():
-    global scratch, pcrfs, dataset, wanted, stack
+    global scratch, pcrfs, dataset, wanted, stack, fuse_node
     stack = contextlib.ExitStack()
     scratch = stack.enter_context(scratch_folder())
     os.chmod(scratch, 0o755)
@@ -34,12 +35,8 @@ def setUpModule():
     run("chmod", "-R", "a+rX", dataset)
     level_trees.make_levels(source, dataset, wanted, [3])
     run("chown", "-R", str(NOBODY), wanted)
-    devices = scratch + b"/devices"
-    os.mkdir(devices)
-    run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", devices)
-    os.mknod(devices + b"/fuse", 0o020000, os.makedev(10, 229))
-    os.chmod(devices + b"/fuse", 0o666)
-    run("mount", "--bind", devices + b"/fuse", FUSE_NODE)
+    os.mkdir(scratch + b"/devices")
+    fuse_node = stack.enter_context(open_fuse_node(scratch + b"/devices"))
     with open(scratch + b"/fuse.conf", "wb"):
         pass
     if not os.path.exists(FUSE_CONF):
@@ -48,8 +45,7 @@ def setUpModule():
 
 
 def tearDownModule():
-    for path in (FUSE_CONF, FUSE_NODE, scratch + b"/devices"):
-        subprocess.run(["umount", "-l", path], check=False)
+    run("umount", FUSE_CONF)
     stack.close()
 
 
@@ -91,7 +87,7 @@ class Users(unittest.TestCase):
             run("umount", "-l", self.mount_point)
         with open(scratch + b"/fuse.conf", "wb"):
             pass
-        os.chmod(FUSE_NODE, 0o666)
+        os.chmod(fuse_node, 0o666)
 
     def mount_as(self, user, *options, status=0):
         done = as_user(user, pcrfs.program, "mount", dataset, self.mount_point, *options)
@@ -161,7 +157,7 @@ class NotRootTest(Users):
         self.assertFalse(is_mounted(self.mount_point))
 
     def test_a_device_that_the_user_may_not_open_is_named(self):
-        os.chmod(FUSE_NODE, 0o600)  # the test's own
+        os.chmod(fuse_node, 0o600)
         said = self.mount_as(NOBODY, status=1)
         self.assertEqual(len(said), 1)
         self.assertIn("cannot open /dev/fuse", said[0])

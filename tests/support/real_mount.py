@@ -132,3 +132,18 @@ def in_own_namespace():
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv],
                               env=environment, check=False)
         sys.exit(done.returncode)
+
+
+@contextlib.contextmanager
+def open_fuse_node(folder):
+    """A /dev/fuse that everyone may open, as on most machines, in this mount namespace; gives the node's path."""
+    run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
+    node = os.path.join(folder, b"fuse")
+    os.mknod(node, 0o020000, os.makedev(10, 229))
+    os.chmod(node, 0o666)
+    run("mount", "--bind", node, "/dev/fuse")
+    try:
+        yield node
+    finally:  # a daemon that is just ending may still have it open
+        run("umount", "-l", "/dev/fuse")
+        run("umount", "-l", folder)
