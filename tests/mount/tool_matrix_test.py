@@ -7,6 +7,7 @@ mount in the background and on one in the foreground. What it gives must be what
 ordinary files that was made without pcrfs (level_trees.py). Prints a table: tools by levels and modes.
 """
 import collections
+import contextlib
 import functools
 import hashlib
 import mmap
@@ -14,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import stat
 import sys
 import tarfile
@@ -199,7 +201,7 @@ def find_printf(place):
 @tool("find -type -size -newer")
 def find_tests(place):
     for tests in (["-type", "d"], ["-type", "f", "-size", "+8k"], ["-type", "f", "-size", "-3"], ["-perm", "-111"],
-                  ["-empty", "-type", "f"], ["-newer", place.wanted + b"/root.jpg"], ["-name", "*.jpg", "-links", "1"],
+                  ["-empty", "-type", "f"], ["-empty", "-type", "d"], ["-newer", place.wanted + b"/root.jpg"], ["-name", "*.jpg", "-links", "1"],
                   ["-type", "f", "-samefile", "root.jpg"], ["-depth", "-mindepth", "5"]):
         same_output(place, "find", ".", *tests, "-print0", edit=in_order)
 
@@ -373,6 +375,17 @@ def pillow(place):
                         Image.open(os.fsdecode(os.path.join(place.wanted, path))) as wanted:
                     same((shown.size, shown.mode, shown.tobytes()), (wanted.size, wanted.mode, wanted.tobytes()),
                          f"{path!r}")
+
+
+@tool("SQLite (Python's)")
+def sqlite(place):
+    """Locks, reads pages in any order, looks for a journal beside the file."""
+    def rows(tree):
+        with contextlib.closing(sqlite3.connect(os.fsdecode(tree) + "/labels.sqlite")) as database:
+            return [database.execute(query).fetchall() for query in (
+                "pragma integrity_check", "select count(*), sum(label) from labels",
+                "select name from labels where label = 3 order by name desc limit 20")]
+    same(rows(place.tree), rows(place.wanted), "rows")
 
 
 @tool("exec of a script")

@@ -156,6 +156,15 @@ class NotRootTest(Users):
                 self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse(is_mounted(self.mount_point))
 
+    def test_root_of_a_user_namespace_mounts_as_containers_do(self):
+        inside = ["unshare", "--user", "--map-root-user", "--mount"]
+        if as_user(NOBODY, *inside, "true").returncode != 0:
+            self.skipTest("NOT TESTED: this kernel does not let users make namespaces")
+        script = '"$1" mount "$2" "$3" -o allow_other && diff -r "$3/scan3" "$4" && "$1" umount "$3" && ! ls "$3/scan3"'
+        done = as_user(NOBODY, *inside, "sh", "-c", script, "sh", pcrfs.program, dataset, self.mount_point,
+                       wanted + b"/scan3")
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
     def test_a_device_that_the_user_may_not_open_is_named(self):
         os.chmod(fuse_node, 0o600)
         said = self.mount_as(NOBODY, status=1)

@@ -3,10 +3,12 @@
 Images are cut out of the stored records by tests/format/independent_reader.py, which knows the published format and no
 index; a record holds no names, but pack keeps the byte order of paths. Everything else is copied from the source.
 """
+import contextlib
 import io
 import os
 import re
 import shutil
+import sqlite3
 import sys
 
 from PIL import Image, ImageChops
@@ -28,6 +30,13 @@ def _write(path, data, mode=0o644, mtime=1_600_000_000.25):
         out.write(data)
     os.chmod(path, mode)
     os.utime(path, (mtime, mtime))
+
+
+def _make_database(path):
+    with contextlib.closing(sqlite3.connect(os.fsdecode(path))) as database:
+        database.execute("create table labels (name text primary key, label integer)")
+        database.executemany("insert into labels values (?, ?)", ((f"image {i}", i % 10) for i in range(3000)))
+        database.commit()
 
 
 def make_source(make_photos, folder, photos=12):
@@ -53,6 +62,8 @@ def make_source(make_photos, folder, photos=12):
     _write(os.path.join(folder, b"nothing.txt"), b"")
     _write(os.path.join(folder, b"private.txt"), b"mode 0400\n", 0o400, 86_400)
     _write(os.path.join(folder, b"run.sh"), b"#!/bin/sh\necho it runs\n", 0o6755, 4_000_000_000.5)
+    _write(os.path.join(folder, b"old.txt"), b"from before 1970\n", 0o644, -1000.5)
+    _make_database(os.path.join(folder, b"labels.sqlite"))
     os.chmod(odd, 0o1777)
     for name, mode in (b"closed", 0o700), (b"search", 0o711), (b"listed", 0o744):
         os.mkdir(os.path.join(folder, name))
