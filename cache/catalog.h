@@ -8,10 +8,10 @@
 // order: images, opaque entries, each directory (ancestors first) just before its first entry, then the shard's other
 // directories in the order of its list. So they ascend in storage order, and an appended shard changes none.
 //
-// LMDB verifies nothing. So the whole file is checked at Open, against size and CRCs in `catalog.head`, and again record
-// by record when it is read (table_reader.h): whatever goes bad meanwhile, on disk or in LMDB's own pages, the answer is
-// right or kDamaged, never another file's bytes and never a file less. What must be there and is not is kDamaged, too:
-// node numbers are dense.
+// LMDB verifies nothing. So the whole file is checked at Open, against size and CRCs in `catalog.head`, and again
+// record by record when it is read (table_reader.h): whatever goes bad meanwhile, on disk or in LMDB's own pages, the
+// answer is right or kDamaged, never another file's bytes and never a file less. What must be there and is not is
+// kDamaged, too: node numbers are dense.
 //
 // Ownership: the Catalog owns the mapping; everything it returns is a copy. Thread safety: const methods from any
 // number of threads at once, without waiting for one another. Must not be used across fork(2).

@@ -23,8 +23,9 @@
 namespace pcrfs {
 namespace {
 
-// How often a build starts anew because its folder was deleted under it.
+// How often a build starts anew because its folder was deleted under it, and before that the making of the folder.
 constexpr int kAttempts = 3;
+constexpr int kAttemptsToLock = 100;
 
 // Indexes that are read at once, by number and by encoded size.
 constexpr size_t kIndexesAtOnce = 8;
@@ -61,16 +62,20 @@ std::string FolderName(const Dataset& dataset) {
 // Keeps other builders of a data set out for as long as it lives, unless its file is deleted.
 class FolderLock {
  public:
-  static Result<FolderLock> Take(const std::string& folder) {
+  // Makes `folder` in `cache_folder`, and both anew when they are deleted meanwhile.
+  static Result<FolderLock> Take(const std::string& cache_folder, const std::string& folder) {
     FolderLock lock(folder + "/lock");
-    do {
-      if (auto made = MakeOwnFolder(folder); !made) return PassOn(std::move(made));
-      lock.fd_ = UniqueFd(open(lock.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-      if (!lock.fd_.valid()) return SystemFail("opening the lock file " + Quoted(lock.path_), errno);
-      while (flock(lock.fd_.get(), LOCK_EX) != 0)
-        if (errno != EINTR) return SystemFail("locking " + Quoted(lock.path_), errno);
-    } while (!lock.Holds());  // it was deleted while we waited for it
-    return lock;
+    for (int attempt = 1; attempt <= kAttemptsToLock; ++attempt) {
+      auto taken = lock.TryTake(cache_folder, folder);
+      if (!taken && taken.error().code != ErrorCode::kNotFound) return PassOn(std::move(taken));
+      if (taken && lock.Holds()) return lock;
+    }
+    return DeletedAgain(cache_folder);
+  }
+
+  static tl::unexpected<Error> DeletedAgain(const std::string& cache_folder) {
+    return Fail(ErrorCode::kBusy, "the cache folder " + Quoted(cache_folder) +
+                                      " was deleted again and again while a catalog was built in it");
   }
 
   // False when the file, and with it most likely the folder, was deleted: then the lock keeps nobody out.
@@ -82,6 +87,16 @@ class FolderLock {
 
  private:
   explicit FolderLock(std::string path) : path_(std::move(path)) {}
+
+  Result<void> TryTake(const std::string& cache_folder, const std::string& folder) {
+    for (const std::string& path : {cache_folder, folder})
+      if (auto made = MakeOwnFolder(path); !made) return made;
+    fd_ = UniqueFd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd_.valid()) return SystemFail("opening the lock file " + Quoted(path_), errno);
+    while (flock(fd_.get(), LOCK_EX) != 0)
+      if (errno != EINTR) return SystemFail("locking " + Quoted(path_), errno);
+    return {};
+  }
 
   std::string path_;
   UniqueFd fd_;
@@ -221,19 +236,20 @@ Result<std::unique_ptr<Catalog>> OpenOrBuildCatalog(const Dataset& dataset, cons
                                                     const Progress& on_progress, CatalogReuse reuse) {
   const auto stamps = StampShards(dataset);
   if (!stamps) return tl::unexpected<Error>(stamps.error());
-  if (auto own = CheckOwnFolder(cache_folder); !own) return PassOn(std::move(own));
+  if (auto own = CheckOwnFolder(cache_folder); !own && own.error().code != ErrorCode::kNotFound)
+    return PassOn(std::move(own));
   const std::string folder = cache_folder + "/" + FolderName(dataset);
   std::unique_ptr<Catalog> before;
   if (reuse == CatalogReuse::kAllowed)
     if (auto opened = Catalog::Open(folder); opened) before = *std::move(opened);
   if (before != nullptr && before->shards() == *stamps) return before;
   for (int attempt = 1;; ++attempt) {
-    if (auto made = MakeOwnFolder(cache_folder); !made) return PassOn(std::move(made));
-    const auto lock = FolderLock::Take(folder);
+    const auto lock = FolderLock::Take(cache_folder, folder);
     if (!lock) return tl::unexpected<Error>(lock.error());
     auto built = BuildAndOpen(dataset, *stamps, folder, before.get(), on_progress, reuse);
     // Deleting the cache is allowed at any time, also now; then what was being built is nowhere.
-    if (built || attempt == kAttempts || lock->Holds()) return built;
+    if (built || lock->Holds()) return built;
+    if (attempt == kAttempts) return FolderLock::DeletedAgain(cache_folder);
   }
 }
 

@@ -64,12 +64,13 @@ Result<std::unique_ptr<Catalog>> OpenCatalog(const Dataset& dataset, const Mount
       OpenOrBuildCatalog(dataset, *folder, show, command.catalog_reuse ? CatalogReuse::kAllowed : CatalogReuse::kNone);
   if (catalog) return catalog;
   const Error& error = catalog.error();
-  // A shard that may not be read is refused, too; the sentence names what it was.
-  const bool about_folder = error.message.find(*folder) != std::string::npos;
+  // Shards are refused in the same ways; the sentence names what it was, and the folder as a whole or what is in it.
+  std::string named = Quoted(*folder);
+  named.pop_back();
+  const bool about_folder = error.message.find(named) != std::string::npos;
   if (error.code == ErrorCode::kNoSpace)
     return Advised(error, "--cache-dir names a folder with more room for catalogs");
-  if (error.code == ErrorCode::kPermission && about_folder)
-    return Advised(error, "--cache-dir names another folder for catalogs");
+  if (about_folder) return Advised(error, "--cache-dir names another folder for catalogs");
   return catalog;
 }
 

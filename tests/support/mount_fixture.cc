@@ -116,6 +116,19 @@ ProgramResult PackedPhotos::RunAlone(const std::string& script) const {
                      kPreamble + script});
 }
 
+std::vector<pid_t> ProcessesOf(const std::string& mount_point) {
+  std::vector<pid_t> processes;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
+    const std::string words{std::istreambuf_iterator<char>(file), {}};
+    // NUL-terminated words; the test programs themselves never have this mount point among theirs.
+    if (words.find('\0' + mount_point + '\0') != std::string::npos) processes.push_back(std::atoi(name.c_str()));
+  }
+  return processes;
+}
+
 BackgroundMount::BackgroundMount(const PackedPhotos& photos, std::vector<std::string> options)
     : path_(photos.mount_point()), dataset_(photos.dataset()) {
   RequireFuse();
@@ -127,15 +140,8 @@ BackgroundMount::BackgroundMount(const PackedPhotos& photos, std::vector<std::st
 BackgroundMount::~BackgroundMount() { MountGone(path_); }
 
 pid_t BackgroundMount::daemon() const {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
-    const std::string words{std::istreambuf_iterator<char>(file), {}};
-    // NUL-terminated words; the test programs themselves never have this mount point among theirs.
-    if (words.find('\0' + path_ + '\0') != std::string::npos) return std::atoi(name.c_str());
-  }
-  return 0;
+  const std::vector<pid_t> processes = ProcessesOf(path_);
+  return processes.empty() ? 0 : processes.front();
 }
 
 std::unique_ptr<FileSystem> OpenFileSystem(const PackedPhotos& photos, const MountView& view, FaultObserver on_fault) {

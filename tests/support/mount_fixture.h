@@ -73,6 +73,9 @@ class PackedPhotos {
   TempDir folder_;
 };
 
+// Processes of the program that have this mount point in their command line.
+[[nodiscard]] std::vector<pid_t> ProcessesOf(const std::string& mount_point);
+
 // `pcrfs mount DATASET MOUNTPOINT`, in the background.
 class BackgroundMount {
  public:
