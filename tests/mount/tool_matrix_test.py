@@ -417,7 +417,8 @@ def try_tool(name, place):
     with open(reader, "rb") as pipe:
         said = pipe.read().decode("utf-8", "replace")
     _, ended = os.waitpid(child, 0)
-    run("chmod", "-R", "u+rwX", place.out)
+    if os.listdir(place.out):  # copies of folders that cannot be written to
+        run("chmod", "-R", "u+rwX", place.out)
     shutil.rmtree(place.out)
     return f"ended by signal {ended}" if ended else said or None
 
