@@ -38,12 +38,14 @@ def run(*words, status=0, cwd=None, data=None, env=None):
 
 @contextlib.contextmanager
 def scratch_folder():
-    """A folder of the test's own, with a blank in its path, removed at the end."""
+    """A folder of the test's own, with a blank in its path, removed at the end with whatever is still mounted in it."""
     path = os.fsencode(tempfile.mkdtemp(prefix="pcrfs test."))
     try:
         yield path
     finally:
-        # Not through a mount that a failed test left behind: an error is all that may come of it.
+        for line in reversed(_mount_table()):
+            if _unescaped(line[4]).startswith(path + b"/"):
+                subprocess.run(["umount", "-l", _unescaped(line[4])], check=False)
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -56,12 +58,19 @@ def eventually(is_so):
     return False
 
 
+def _mount_table():
+    with open("/proc/self/mountinfo", "rb") as table:
+        return [line.split() for line in table]
+
+
+def _unescaped(field):
+    return field.decode("unicode_escape").encode("latin-1")
+
+
 def mount_lines(path):
     """Fields of mountinfo of all mounts at exactly `path`, the topmost last."""
     wanted = os.path.abspath(path)
-    with open("/proc/self/mountinfo", "rb") as table:
-        lines = [line.split() for line in table]
-    return [line for line in lines if line[4].decode("unicode_escape").encode("latin-1") == wanted]
+    return [line for line in _mount_table() if _unescaped(line[4]) == wanted]
 
 
 def is_mounted(path):
@@ -125,7 +134,7 @@ def require_root(what):
 
 
 def in_own_namespace():
-    """Runs this program again in a mount namespace of its own: whatever it mounts is gone when it ends."""
+    """Runs this program again in a mount namespace of its own, which others do not see into."""
     require_root("mounts beside a data set's")
     if os.environ.get("PCRFS_TEST_NAMESPACE") != str(os.getppid()):
         environment = dict(os.environ, PCRFS_TEST_NAMESPACE=str(os.getpid()))
