@@ -20,6 +20,21 @@ constexpr uint64_t kWillNeedStep = 128 << 10;
 
 constexpr size_t kMaxParts = 4;
 
+// At most kMaxParts buffers as the system calls want them.
+struct PartVector {
+  explicit PartVector(std::span<const MutableByteSpan> parts) {
+    for (const MutableByteSpan part : parts) {
+      vector[static_cast<size_t>(count++)] = {part.data(), part.size()};
+      bytes += part.size();
+    }
+  }
+  [[nodiscard]] const iovec* data() const { return vector.data(); }
+
+  std::array<iovec, kMaxParts> vector;
+  int count = 0;
+  size_t bytes = 0;
+};
+
 std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -109,18 +124,24 @@ Result<void> ByteSource::ReadParts(uint64_t offset, std::span<const MutableByteS
   return {};
 }
 
+bool ByteSource::ReadPartsAtHand(uint64_t, std::span<const MutableByteSpan>) const { return false; }
+
 Result<void> FileSource::ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const {
   if (parts.size() > kMaxParts) return ByteSource::ReadParts(offset, parts);
-  std::array<iovec, kMaxParts> vector;
-  size_t size = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    vector[i] = {parts[i].data(), parts[i].size()};
-    size += parts[i].size();
-  }
-  if (auto within = CheckWithinSource(*this, offset, size); !within) return within;
-  const ssize_t got = preadv(fd_.get(), vector.data(), static_cast<int>(parts.size()), static_cast<off_t>(offset));
-  if (got == static_cast<ssize_t>(size)) return {};
+  const PartVector vector(parts);
+  if (auto within = CheckWithinSource(*this, offset, vector.bytes); !within) return within;
+  const ssize_t got = preadv(fd_.get(), vector.data(), vector.count, static_cast<off_t>(offset));
+  if (got == static_cast<ssize_t>(vector.bytes)) return {};
   return ByteSource::ReadParts(offset, parts);  // interrupted, failed or short, all of them rare: ReadAt tells which
+}
+
+bool FileSource::ReadPartsAtHand(uint64_t offset, std::span<const MutableByteSpan> parts) const {
+  if (parts.size() > kMaxParts || !tells_at_hand_.load(std::memory_order_relaxed)) return false;
+  const PartVector vector(parts);
+  if (!CheckWithinSource(*this, offset, vector.bytes)) return false;
+  const ssize_t got = preadv2(fd_.get(), vector.data(), vector.count, static_cast<off_t>(offset), RWF_NOWAIT);
+  if (got < 0 && errno == EOPNOTSUPP) tells_at_hand_.store(false, std::memory_order_relaxed);
+  return got == static_cast<ssize_t>(vector.bytes);
 }
 
 void FileSource::WillNeed(uint64_t offset, uint64_t size) const {

@@ -7,6 +7,7 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -54,6 +55,9 @@ class ByteSource {
   [[nodiscard]] virtual Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const = 0;
   // As ReadAt, into several buffers one after the other; by one request where the source can.
   [[nodiscard]] virtual Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const;
+  // As ReadParts where that need not wait for a device or a network, as for bytes in the page cache; false when it
+  // would have to, or fails: ReadParts tells. What the buffers then hold is worth nothing.
+  [[nodiscard]] virtual bool ReadPartsAtHand(uint64_t offset, std::span<const MutableByteSpan> parts) const;
   // Advice that [offset, offset + size) will be read soon; may block for as long as the device takes requests.
   virtual void WillNeed(uint64_t /*offset*/, uint64_t /*size*/) const {}
 };
@@ -74,6 +78,7 @@ class FileSource final : public ByteSource {
   [[nodiscard]] uint64_t size() const override { return size_; }
   [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override;
   [[nodiscard]] Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const override;
+  [[nodiscard]] bool ReadPartsAtHand(uint64_t offset, std::span<const MutableByteSpan> parts) const override;
   void WillNeed(uint64_t offset, uint64_t size) const override;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
@@ -87,6 +92,7 @@ class FileSource final : public ByteSource {
   UniqueFd fd_;
   struct stat status_;
   uint64_t size_;
+  mutable std::atomic<bool> tells_at_hand_{true};  // the file system can be asked for what is cached alone
 };
 
 // Bytes in memory, for tests, fuzz targets and small files.

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cache/catalog_builder.h"
+#include "fs/dataset_shards.h"
 #include "fs/level_view.h"
 
 namespace pcrfs {
@@ -44,32 +44,25 @@ tl::unexpected<Error> Stale(Ino ino) {
 
 tl::unexpected<Error> NotDirectory() { return Fail(ErrorCode::kNotDirectory, "a file is no directory"); }
 
-ShardSet::Opener OpenerOf(Dataset dataset, std::vector<ShardStamp> stamps) {
-  struct Owned {
-    Dataset dataset;
-    std::vector<ShardStamp> stamps;
-  };
-  const auto owned = std::make_shared<const Owned>(Owned{std::move(dataset), std::move(stamps)});
-  return [owned](size_t position) -> Result<std::unique_ptr<ByteSource>> {
-    auto shard = owned->dataset.OpenShard(position);
-    if (!shard) return PassOn(std::move(shard));
-    if (StampOf(owned->dataset.index().rows[position], (*shard)->status()) != owned->stamps[position])
-      return Fail(ErrorCode::kStale,
-                  "shard " + Quoted((*shard)->name()) + " was changed since the data set was mounted");
-    return std::unique_ptr<ByteSource>(*std::move(shard));
-  };
-}
+tl::unexpected<Error> NotAtHand() { return Fail(ErrorCode::kBusy, std::string()); }
 
-std::vector<ShardFacts> FactsOf(const Dataset& dataset) {
-  std::vector<ShardFacts> facts;
-  for (const ShardRow& row : dataset.index().rows) {
-    ShardFacts shard{row.name, row.file_size, {}};
-    uint64_t end = 0;
-    for (const uint64_t size : row.part_sizes) shard.section_ends.push_back(end += size);
-    facts.push_back(std::move(shard));
+// What of a shard can be read without waiting.
+class AtHandOnly final : public ByteSource {
+ public:
+  explicit AtHandOnly(const ByteSource& shard) : shard_(shard) {}
+  [[nodiscard]] const std::string& name() const override { return shard_.name(); }
+  [[nodiscard]] uint64_t size() const override { return shard_.size(); }
+  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override {
+    return ReadParts(offset, std::span<const MutableByteSpan>(&out, 1));
   }
-  return facts;
-}
+  [[nodiscard]] Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const override {
+    if (!shard_.ReadPartsAtHand(offset, parts)) return NotAtHand();
+    return {};
+  }
+
+ private:
+  const ByteSource& shard_;
+};
 
 }  // namespace
 
@@ -275,6 +268,15 @@ Result<void> FileSystem::ReadDir(Ino ino, uint64_t after, const std::function<bo
 }
 
 Result<size_t> FileSystem::Read(Ino ino, uint64_t offset, MutableByteSpan out) const {
+  return ReadFile(ino, offset, out, Waiting::kMay);
+}
+
+std::optional<size_t> FileSystem::ReadAtHand(Ino ino, uint64_t offset, MutableByteSpan out) const {
+  const auto read = ReadFile(ino, offset, out, Waiting::kNever);
+  return read ? std::optional(*read) : std::nullopt;
+}
+
+Result<size_t> FileSystem::ReadFile(Ino ino, uint64_t offset, MutableByteSpan out, Waiting waiting) const {
   const auto place = Locate(ino);
   if (!place) return tl::unexpected<Error>(place.error());
   if (place->kind == Place::Kind::kLevels) return Fail(ErrorCode::kIsDirectory, "a directory is no file");
@@ -285,11 +287,12 @@ Result<size_t> FileSystem::Read(Ino ino, uint64_t offset, MutableByteSpan out) c
   const uint64_t size = SizeAtLevel(info.layout, place->level, levels());
   if (offset >= size) return size_t{0};
   const MutableByteSpan wanted = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size - offset)));
-  if (auto read = ReadNode(info, place->level, offset, wanted); !read) return PassOn(std::move(read));
+  if (auto read = ReadNode(info, place->level, offset, wanted, waiting); !read) return PassOn(std::move(read));
   return wanted.size();
 }
 
-Result<void> FileSystem::ReadNode(const NodeInfo& info, Level level, uint64_t offset, MutableByteSpan out) const {
+Result<void> FileSystem::ReadNode(const NodeInfo& info, Level level, uint64_t offset, MutableByteSpan out,
+                                  Waiting waiting) const {
   CrcWindow crcs{0, info.layout.crcs};
   thread_local std::vector<uint32_t> some;
   if (info.crc_count > kMaxInlineCrcs) {
@@ -298,8 +301,13 @@ Result<void> FileSystem::ReadNode(const NodeInfo& info, Level level, uint64_t of
       return CatalogFault(std::move(read).error());
     crcs = {range.first, some};
   }
-  const bool in_groups = info.kind == NodeKind::kImage;
-  auto shard = shards_->Use(info.shard, in_groups ? std::optional(level) : std::nullopt);
+  const auto groups_read = info.kind == NodeKind::kImage ? std::optional(level) : std::nullopt;
+  if (waiting == Waiting::kNever) {
+    const auto shard = shards_->UseOpen(info.shard, groups_read);
+    if (!shard || !ReadAtLevel(info.layout, level, levels(), crcs, AtHandOnly(*shard), offset, out)) return NotAtHand();
+    return {};
+  }
+  auto shard = shards_->Use(info.shard, groups_read);
   if (!shard) return ShardFault(info, UINT64_MAX, std::move(shard).error());
   auto read = ReadAtLevel(info.layout, level, levels(), crcs, **shard, offset, out);
   if (!read) return ShardFault(info, read.error().offset, std::move(read.error().error));

@@ -5,7 +5,7 @@
 // kernel or an NFS client hands in is checked, and unknown ones are kStale.
 //
 // Ownership: owns catalog and shard set. Thread safety: all const methods from any number of threads. Blocking: Read
-// may wait for a device; nothing else reads shards. Errors: kNotFound, kNotDirectory, kIsDirectory, kInvalidArgument,
+// may wait for the store; nothing else does. Errors: kNotFound, kNotDirectory, kIsDirectory, kInvalidArgument,
 // kLimit (a name too long), kStale, kIo, kDamaged; errno_map.h turns them into errno.
 #ifndef PCRFS_FS_FILE_SYSTEM_H_
 #define PCRFS_FS_FILE_SYSTEM_H_
@@ -88,6 +88,9 @@ class FileSystem {
   // Fills `out` from `offset` and returns how many bytes that gave: fewer than asked only at the end of the file.
   // Every byte was checked against its checksum.
   [[nodiscard]] Result<size_t> Read(Ino ino, uint64_t offset, MutableByteSpan out) const;
+  // The same where nothing needs to be waited for; nothing when the store would have to be, or on any error: Read
+  // tells.
+  [[nodiscard]] std::optional<size_t> ReadAtHand(Ino ino, uint64_t offset, MutableByteSpan out) const;
   // Of the tree that `ino` lies in; for the root of several levels, of the highest.
   [[nodiscard]] Result<StatFs> GetStatFs(Ino ino) const;
 
@@ -109,7 +112,10 @@ class FileSystem {
   [[nodiscard]] Result<void> ListLevels(uint64_t after, const std::function<bool(const DirEntry&)>& visit) const;
   [[nodiscard]] Result<void> ListNode(const NodeInfo& info, Level level, uint64_t after,
                                       const std::function<bool(const DirEntry&)>& visit) const;
-  [[nodiscard]] Result<void> ReadNode(const NodeInfo& info, Level level, uint64_t offset, MutableByteSpan out) const;
+  enum class Waiting : bool { kNever, kMay };
+  [[nodiscard]] Result<size_t> ReadFile(Ino ino, uint64_t offset, MutableByteSpan out, Waiting waiting) const;
+  [[nodiscard]] Result<void> ReadNode(const NodeInfo& info, Level level, uint64_t offset, MutableByteSpan out,
+                                      Waiting waiting) const;
   [[nodiscard]] Level highest() const;
   // Tells the observer of damage in the catalog and sets it aside, once, and passes every error on.
   [[nodiscard]] tl::unexpected<Error> CatalogFault(Error error) const;

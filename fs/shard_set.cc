@@ -53,6 +53,13 @@ struct ShardSet::Impl {
               return slots[position].last_used;
             }) {}
 
+  struct Touched {
+    std::shared_ptr<const ByteSource> source;  // null: it is not open
+    bool first;                                // at this level
+    bool anew;                                 // at any level
+  };
+
+  Touched Touch(size_t position, std::optional<Level> level);
   std::mutex& Mutex(size_t position) { return mutexes[position % mutexes.size()]; }
   std::shared_ptr<const ByteSource> Keep(size_t position, std::shared_ptr<const ByteSource> source);
   void CloseOne();
@@ -103,31 +110,42 @@ ShardSet::ShardSet(std::vector<ShardFacts> facts, Opener opener, ShardSetOptions
     : facts_(std::move(facts)), impl_(std::make_unique<Impl>(facts_.size(), std::move(opener), options)) {}
 ShardSet::~ShardSet() = default;
 
+// What a use of a shard finds, and whether it is the first at that level.
+ShardSet::Impl::Touched ShardSet::Impl::Touch(size_t position, std::optional<Level> level) {
+  const Prefetcher::TimePoint now = Prefetcher::Clock::now();
+  const std::lock_guard lock(Mutex(position));
+  Slot& slot = slots[position];
+  if (now - slot.last_used >= Prefetcher::kIdle) slot.level = 0;
+  slot.last_used = now;
+  slot.used = true;
+  const Touched touched{slot.source, level && level->number() > slot.level, slot.level == 0};
+  if (touched.first && slot.source) slot.level = level->number();
+  return touched;
+}
+
+std::shared_ptr<const ByteSource> ShardSet::UseOpen(size_t position, std::optional<Level> level) {
+  if (position >= facts_.size()) return nullptr;
+  Impl::Touched touched = impl_->Touch(position, level);
+  if (touched.first && touched.source) ReadAhead(position, *level, touched.anew, touched.source);
+  return std::move(touched.source);
+}
+
 Result<std::shared_ptr<const ByteSource>> ShardSet::Use(size_t position, std::optional<Level> level) {
   if (position >= facts_.size()) return Fail(ErrorCode::kInvalidArgument, "no such shard");
-  const Prefetcher::TimePoint now = Prefetcher::Clock::now();
-  std::shared_ptr<const ByteSource> source;
-  bool first_touch = false, anew = false;
-  {
-    const std::lock_guard lock(impl_->Mutex(position));
-    Impl::Slot& slot = impl_->slots[position];
-    if (now - slot.last_used >= Prefetcher::kIdle) slot.level = 0;
-    slot.last_used = now;
-    slot.used = true;
-    source = slot.source;
-    first_touch = level && level->number() > slot.level;
-    anew = slot.level == 0;
-    if (first_touch && source) slot.level = level->number();
-  }
-  if (!source) {
+  Impl::Touched touched = impl_->Touch(position, level);
+  if (!touched.source) {
     auto opened = Open(position);
     if (!opened) return opened;
-    source = *std::move(opened);
+    touched.source = *std::move(opened);
     const std::lock_guard lock(impl_->Mutex(position));
-    if (first_touch) impl_->slots[position].level = level->number();
+    if (touched.first) impl_->slots[position].level = level->number();
   }
-  if (first_touch) impl_->prefetcher.Ask({position, source, PrefixBegin(position), PrefixEnd(position, *level), anew});
-  return source;
+  if (touched.first) ReadAhead(position, *level, touched.anew, touched.source);
+  return std::move(touched.source);
+}
+
+void ShardSet::ReadAhead(size_t position, Level level, bool anew, const std::shared_ptr<const ByteSource>& source) {
+  impl_->prefetcher.Ask({position, source, PrefixBegin(position), PrefixEnd(position, level), anew});
 }
 
 uint64_t ShardSet::PrefixBegin(size_t position) const {

@@ -48,6 +48,8 @@ class ShardSet {
   // The shard, opened when it was not yet; with a level, its read-ahead for that level is set going. The source stays
   // valid while the pointer is held.
   [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Use(size_t position, std::optional<Level> level);
+  // The same of a shard that is open; null when it is not. Never waits for the store.
+  [[nodiscard]] std::shared_ptr<const ByteSource> UseOpen(size_t position, std::optional<Level> level);
 
   // Returns when all read-ahead that was set going is done. For tests.
   void WaitForReadAhead();
@@ -57,6 +59,7 @@ class ShardSet {
 
  private:
   [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Open(size_t position);
+  void ReadAhead(size_t position, Level level, bool anew, const std::shared_ptr<const ByteSource>& source);
   [[nodiscard]] uint64_t PrefixBegin(size_t position) const;
   [[nodiscard]] uint64_t PrefixEnd(size_t position, Level level) const;
 

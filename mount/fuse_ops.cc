@@ -13,6 +13,7 @@
 #include "mount/control.h"
 #include "mount/logging.h"
 #include "mount/reply.h"
+#include "mount/store_read.h"
 #include "mount/timespec.h"
 
 namespace pcrfs {
@@ -37,12 +38,6 @@ void Serve(fuse_req_t request, RequestKind kind, Work work) {
   } catch (...) {
     reply.Error(EIO);
   }
-}
-
-// FileSystem has told its observer of what is wrong with the disk; here the kernel is told.
-void AnswerError(Reply& reply, const Error& error) {
-  Log(LogLevel::kDebug, error.message);
-  reply.Error(ErrnoOf(error.code));
 }
 
 mode_t TypeBits(FileType type) {
@@ -155,27 +150,14 @@ void OpenDir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   });
 }
 
-// This thread's buffer for replies, grown to the largest that was needed.
-MutableByteSpan ReplyBuffer(size_t size) {
-  thread_local std::unique_ptr<uint8_t[]> buffer;
-  thread_local size_t capacity = 0;
-  if (size > capacity) {
-    buffer.reset();
-    capacity = 0;
-    buffer = std::make_unique_for_overwrite<uint8_t[]>(size);
-    capacity = size;
-  }
-  return {buffer.get(), size};
-}
-
 void Read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
   Serve(request, RequestKind::kRead, [&](MountState& mount, Reply& reply) {
     // Never less than was asked for: a short answer means the end of the file to the kernel.
     if (offset < 0 || size > kMaxRead) return reply.Error(EINVAL);
+    const auto start = static_cast<uint64_t>(offset);
     const MutableByteSpan buffer = ReplyBuffer(size);
-    const auto filled = mount.files.Read(Ino(ino), static_cast<uint64_t>(offset), buffer);
-    if (!filled) return AnswerError(reply, filled.error());
-    reply.Data(buffer.first(*filled));
+    if (const auto filled = mount.files.ReadAtHand(Ino(ino), start, buffer)) return reply.Data(buffer.first(*filled));
+    ReadFromStore(mount, request, std::move(reply), {Ino(ino), start, size});
   });
 }
 

@@ -17,6 +17,7 @@
 
 #include "fs/file_system.h"
 #include "mount/control.h"
+#include "mount/read_queue.h"
 
 struct fuse_lowlevel_ops;
 
@@ -55,6 +56,7 @@ struct MountState {
   const FileSystem& files;
   const ControlFacts facts;
   RequestCounters requests;
+  ReadQueue reads;  // those that wait for the store
   // What the kernel said at INIT: that it goes on without OPEN and OPENDIR when they are answered ENOSYS.
   std::atomic<bool> no_open{false}, no_opendir{false};
   std::atomic<bool> initialised{false};  // INIT was answered, or serving has ended

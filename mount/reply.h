@@ -3,7 +3,7 @@
 // A Reply owns the request until it is answered. The first answering call consumes it, whether or not libfuse could
 // write the answer (it frees the request either way, so a failure must never lead to a second answer); later ones do
 // nothing. A Reply that is dropped unanswered, by an early return or an exception, answers EIO.
-// One thread at a time. Included by fuse_ops.cc and its test only.
+// One thread at a time. Included by what answers requests and its tests only.
 #ifndef PCRFS_MOUNT_REPLY_H_
 #define PCRFS_MOUNT_REPLY_H_
 
@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "format/bytes.h"
+#include "format/error.h"
 
 namespace pcrfs {
 
@@ -62,6 +63,12 @@ class Reply {
 
   fuse_req_t request_;
 };
+
+// Answers with the errno of what FileSystem has told its observer of.
+void AnswerError(Reply& reply, const Error& error);
+
+// This thread's buffer for answers, grown to the largest that was needed.
+[[nodiscard]] MutableByteSpan ReplyBuffer(size_t size);
 
 }  // namespace pcrfs
 

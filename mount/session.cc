@@ -98,6 +98,7 @@ Result<std::unique_ptr<Session>> Session::Mount(MountState& state, const Session
   if (fuse_session_mount(made->session_, options.mount_point.c_str()) != 0)
     return Fail(ErrorCode::kIo, MountFailure(options));
   made->mounted_ = true;
+  state.reads.Allow(ReadQueue::ReadsAtOnce(options.max_threads));
   return made;
 }
 
@@ -124,6 +125,7 @@ Result<void> Session::Serve() {
     result = fuse_session_loop_mt(session_, config);
     fuse_loop_cfg_destroy(config);
   }
+  state_.reads.End();
   state_.initialised = true;  // or never will be: whoever waits for it must go on
   state_.initialised.notify_all();
   const std::lock_guard lock(mutex_);
@@ -136,6 +138,7 @@ Result<void> Session::Serve() {
 
 void Session::Stop() {
   fuse_session_exit(session_);
+  state_.reads.Refuse();
   // libfuse looks at that flag and then waits on a semaphore; between the two a single signal would be lost.
   std::unique_lock lock(mutex_);
   while (serving_) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -104,6 +105,30 @@ TEST(FileSourceTest, PartsOfAShrunkenFileAreStale) {
   const auto read = (*file)->ReadParts(5000, parts);
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().code, ErrorCode::kStale);
+}
+
+TEST(FileSourceTest, GivesAtHandWhatIsCachedAndWaitsForNothingElse) {
+  const TempDir dir;
+  const Bytes bytes = Pattern(1 << 20);
+  WriteFile(dir / "f", bytes);
+  const auto file = FileSource::Open(dir / "f", FileSource::Access::kRandom);
+  ASSERT_TRUE(file.has_value());
+  Bytes first(1000), second(2000);
+  const std::vector<MutableByteSpan> parts = {first, second};
+  iovec one{first.data(), 1};
+  if (preadv2((*file)->fd(), &one, 1, 0, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP) {
+    EXPECT_FALSE((*file)->ReadPartsAtHand(500'000, parts));
+    GTEST_SKIP() << "NOT TESTED: this file system cannot be asked for what is cached alone";
+  }
+  EXPECT_TRUE((*file)->ReadPartsAtHand(500'000, parts)) << "just written";
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), bytes.begin() + 500'000));
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), bytes.begin() + 501'000));
+  EXPECT_FALSE((*file)->ReadPartsAtHand((1 << 20) - 1500, parts)) << "beyond the end";
+  ASSERT_EQ(fsync((*file)->fd()), 0);
+  ASSERT_EQ(posix_fadvise((*file)->fd(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  EXPECT_FALSE((*file)->ReadPartsAtHand(500'000, parts));
+  ASSERT_TRUE((*file)->ReadParts(500'000, parts).has_value());
+  EXPECT_TRUE((*file)->ReadPartsAtHand(500'000, parts));
 }
 
 TEST(FileSourceTest, OutlivesItsName) {

@@ -129,6 +129,22 @@ TEST_F(MountedSampleTest, ShowsEveryFileAtEveryLevelByteForByte) {
   EXPECT_THAT(faults_, ElementsAre());
 }
 
+TEST_F(MountedSampleTest, WhatIsAtHandIsTheSameBytesAndAsksForNothing) {
+  const auto files = Open();
+  const SampleFile& file = sample_.files[0];
+  const Ino ino = Walk(*files, Ino(1, 10), file.path);
+  Bytes at_hand(file.levels[9].size());
+  EXPECT_FALSE(files->ReadAtHand(ino, 0, at_hand)) << "its shard was not opened yet";
+  EXPECT_EQ(ReadAll(*files, ino, at_hand.size()), file.levels[9]);
+  if (const auto read = files->ReadAtHand(ino, 0, at_hand)) {  // where the file system can tell
+    EXPECT_EQ(*read, at_hand.size());
+    EXPECT_EQ(at_hand, file.levels[9]);
+  }
+  for (const Ino none : {Ino(1, 10), kCurrentLink, kMountRoot, Ino(9999, 3)})
+    EXPECT_FALSE(files->ReadAtHand(none, 0, at_hand)) << none.number();
+  EXPECT_THAT(faults_, ElementsAre());
+}
+
 TEST_F(MountedSampleTest, TheRootHoldsLevelsAndCurrent) {
   const auto files = Open();
   EXPECT_EQ(files->levels(), 10);

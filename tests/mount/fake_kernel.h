@@ -1,6 +1,6 @@
 // The kernel's side of a FUSE session without a kernel: requests go straight into libfuse, answers are caught.
 //
-// One thread. What it sends is laid out as <linux/fuse.h> says.
+// One thread sends; answers may come from others. What it sends is laid out as <linux/fuse.h> says.
 #ifndef PCRFS_TESTS_MOUNT_FAKE_KERNEL_H_
 #define PCRFS_TESTS_MOUNT_FAKE_KERNEL_H_
 
@@ -11,7 +11,9 @@
 #include <sys/uio.h>
 
 #include <cstring>
+#include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "format/bytes.h"
@@ -65,23 +67,27 @@ class FakeKernel {
 
   // Sends a request that must get exactly one answer, and returns that.
   Answer Send(uint32_t opcode, uint64_t node, ByteSpan body = {}) {
-    answers_.clear();
-    fuse_in_header header{};
-    header.len = static_cast<uint32_t>(sizeof header + body.size());
-    header.opcode = opcode;
-    header.unique = ++unique_;
-    header.nodeid = node;
-    header.uid = caller_;
-    Bytes message = BytesOf(header);
-    message.insert(message.end(), body.begin(), body.end());
-    fuse_buf buffer{};
-    buffer.size = message.size();
-    buffer.mem = message.data();
-    fuse_session_process_buf(session_, &buffer);
+    {
+      const std::lock_guard lock(mutex_);
+      answers_.clear();
+    }
+    Process(opcode, ++unique_, node, body);
+    const std::lock_guard lock(mutex_);
     EXPECT_EQ(answers_.size(), 1u) << "answers to opcode " << opcode;
     if (answers_.empty()) return {};
     EXPECT_EQ(answers_[0].unique, unique_);
     return answers_[0];
+  }
+
+  // While a request is being served: that whoever sent it was interrupted.
+  void Interrupt() {
+    fuse_interrupt_in in{};
+    in.unique = unique_;
+    Process(FUSE_INTERRUPT, 0, 0, BytesOf(in));
+  }
+  [[nodiscard]] size_t answered() {
+    const std::lock_guard lock(mutex_);
+    return answers_.size();
   }
 
   Answer Lookup(uint64_t parent, std::string_view name) {
@@ -117,11 +123,29 @@ class FakeKernel {
 
   // Whose requests the next ones are; root's unless told.
   void ActAs(uint32_t user) { caller_ = user; }
+  // Which thread's; nobody's unless told.
+  void ActAsThread(pid_t thread) { thread_ = thread; }
 
   // The next answer cannot be delivered: write gives this errno.
   void FailNextWrite(int number) { fail_ = number; }
 
  private:
+  void Process(uint32_t opcode, uint64_t unique, uint64_t node, ByteSpan body) {
+    fuse_in_header header{};
+    header.len = static_cast<uint32_t>(sizeof header + body.size());
+    header.opcode = opcode;
+    header.unique = unique;
+    header.nodeid = node;
+    header.uid = caller_;
+    header.pid = static_cast<uint32_t>(thread_);
+    Bytes message = BytesOf(header);
+    message.insert(message.end(), body.begin(), body.end());
+    fuse_buf buffer{};
+    buffer.size = message.size();
+    buffer.mem = message.data();
+    fuse_session_process_buf(session_, &buffer);
+  }
+
   ssize_t Catch(const iovec* parts, int count) {
     Bytes message;
     for (int i = 0; i < count; ++i) {
@@ -132,6 +156,7 @@ class FakeKernel {
     EXPECT_GE(message.size(), sizeof header);
     std::memcpy(&header, message.data(), sizeof header);
     EXPECT_EQ(header.len, message.size());
+    const std::lock_guard lock(mutex_);
     answers_.push_back({-header.error, header.unique, Bytes(message.begin() + sizeof header, message.end())});
     if (fail_ != 0) {
       errno = std::exchange(fail_, 0);
@@ -144,7 +169,9 @@ class FakeKernel {
   fuse_session* session_;
   uint64_t unique_ = 0;
   uint32_t caller_ = 0;
+  pid_t thread_ = 0;
   int fail_ = 0;
+  std::mutex mutex_;  // of answers_
   std::vector<Answer> answers_;
 };
 

@@ -16,6 +16,7 @@
 
 #include "cache/catalog_builder.h"
 #include "format/dataset.h"
+#include "fs/dataset_shards.h"
 #include "mount/mount_point.h"
 
 namespace pcrfs::testing {
@@ -144,20 +145,31 @@ pid_t BackgroundMount::daemon() const {
   return processes.empty() ? 0 : processes.front();
 }
 
-std::unique_ptr<FileSystem> OpenFileSystem(const PackedPhotos& photos, const MountView& view, FaultObserver on_fault) {
+std::unique_ptr<FileSystem> OpenFileSystem(const PackedPhotos& photos, const MountView& view, FaultObserver on_fault,
+                                           const SourceWrapper& wrap) {
   std::filesystem::create_directory(photos.cache());
   std::filesystem::permissions(photos.cache(), std::filesystem::perms::owner_all);
   Dataset dataset = Must(Dataset::Open(photos.dataset()));
   auto catalog = Must(OpenOrBuildCatalog(dataset, photos.cache(), [](const CatalogProgress&) {}));
-  return Must(FileSystem::Open(std::move(dataset), std::move(catalog), view, std::move(on_fault)));
+  if (!wrap) return Must(FileSystem::Open(std::move(dataset), std::move(catalog), view, std::move(on_fault)));
+  auto facts = FactsOf(dataset);
+  auto open = [wrap, below = OpenerOf(std::move(dataset), catalog->shards())](size_t position) {
+    return below(position).map(wrap);
+  };
+  auto shards = std::make_unique<ShardSet>(std::move(facts), std::move(open), ShardSetOptions{});
+  return std::make_unique<FileSystem>(std::move(catalog), std::move(shards), view, std::move(on_fault));
 }
 
 SessionMount::SessionMount(const PackedPhotos& photos, const MountView& view)
-    : path_(photos.mount_point()), files_(OpenFileSystem(photos, view)), state_(std::make_unique<MountState>(*files_)) {
+    : SessionMount(photos, OpenFileSystem(photos, view)) {}
+
+SessionMount::SessionMount(const PackedPhotos& photos, std::unique_ptr<FileSystem> files, unsigned max_threads)
+    : path_(photos.mount_point()), files_(std::move(files)), state_(std::make_unique<MountState>(*files_)) {
   RequireFuse();
   SessionOptions options;
   options.mount_point = path_;
   options.source = photos.dataset();
+  options.max_threads = max_threads;
   session_ = Must(Session::Mount(*state_, options));
   server_ = std::thread([this] {
     if (auto served = session_->Serve(); !served) Die(served.error().message);

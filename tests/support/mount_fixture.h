@@ -19,6 +19,7 @@
 #include "mount/session.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_dataset.h"
+#include "tests/support/wrapped_source.h"
 
 namespace pcrfs::testing {
 
@@ -98,6 +99,7 @@ class BackgroundMount {
 class SessionMount {
  public:
   explicit SessionMount(const PackedPhotos& photos, const MountView& view = {});
+  SessionMount(const PackedPhotos& photos, std::unique_ptr<FileSystem> files, unsigned max_threads = 256);
   ~SessionMount();
   SessionMount(const SessionMount&) = delete;
   SessionMount& operator=(const SessionMount&) = delete;
@@ -115,9 +117,10 @@ class SessionMount {
   std::thread server_;
 };
 
-// The data set opened as a mount does; ends the test program when that fails.
+// The data set opened as a mount does, each shard wrapped when it is opened; ends the test program when that fails.
 [[nodiscard]] std::unique_ptr<FileSystem> OpenFileSystem(
-    const PackedPhotos& photos, const MountView& view, FaultObserver on_fault = [](const Error&) {});
+    const PackedPhotos& photos, const MountView& view, FaultObserver on_fault = [](const Error&) {},
+    const SourceWrapper& wrap = {});
 
 }  // namespace pcrfs::testing
 

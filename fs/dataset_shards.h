@@ -1,0 +1,24 @@
+// The shards of a data set as a ShardSet takes them: what each must be, and how to open it.
+//
+// The opener is the one way from here to the store: what it gives is any ByteSource, so a shard need not be a file.
+// It owns the data set, and may be called from many threads at once. Errors: those of opening, and kStale (another file
+// than the catalog was built from).
+#ifndef PCRFS_FS_DATASET_SHARDS_H_
+#define PCRFS_FS_DATASET_SHARDS_H_
+
+#include <vector>
+
+#include "cache/catalog.h"
+#include "format/dataset.h"
+#include "fs/shard_set.h"
+
+namespace pcrfs {
+
+[[nodiscard]] std::vector<ShardFacts> FactsOf(const Dataset& dataset);
+
+// `stamps` are those of the data set's catalog, one a shard.
+[[nodiscard]] ShardSet::Opener OpenerOf(Dataset dataset, std::vector<ShardStamp> stamps);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FS_DATASET_SHARDS_H_
