@@ -28,7 +28,7 @@ In fstab:  DATASET MOUNTPOINT fuse.pcrfs ro,allow_other,_netdev,nofail 0 0)";
 constexpr char kProgramFooter[] =
     R"('pcrfs DATASET MOUNTPOINT [-f] [-o ...]', without a command, mounts, too, as mount(8) has it: -n, -s, -v, -t TYPE and
 -N NAMESPACE are accepted without effect. -f is --foreground; called as mount.pcrfs or mount.fuse.pcrfs, it only
-pretends.
+pretends, and without -v nothing is said when all is well.
 'pcrfs COMMAND --help' tells all about a command.
 A path that starts with '-' stands behind '--', as in 'pcrfs cat DATASET -- -x.jpg'.
 Sizes are in bytes, or with KiB, MiB, GiB, kB, MB, GB behind the number.
@@ -114,7 +114,7 @@ void Define(CLI::App& app, PackCommand& command) {
 // Mount options come as text and are applied when parsing is over, so that text and order of options do not matter.
 struct MountText {
   std::vector<std::string> lists;
-  bool ignored_flag = false;
+  bool ignored_flag = false, verbose = false;
   std::string ignored_value;
 };
 
@@ -141,7 +141,8 @@ void Define(CLI::App& app, MountCommand& command, MountText& text, bool as_helpe
 
 // What mount(8) gives its helpers, and those hand on, besides -o and -f.
 void AcceptHelperOptions(CLI::App& mount, MountText& text) {
-  mount.add_flag("-s,-n,-v", text.ignored_flag)->group("");
+  mount.add_flag("-s,-n", text.ignored_flag)->group("");
+  mount.add_flag("-v", text.verbose)->group("");
   for (const char* option : {"-t", "-N"}) mount.add_option(option, text.ignored_value)->group("");
 }
 
@@ -296,6 +297,7 @@ tl::expected<Command, EarlyExit> ParseCommandLine(const std::vector<std::string>
   } catch (const CLI::ParseError& error) {
     return tl::unexpected(UsageError(error, app, words, mount_meant));
   }
+  if (auto* mount = std::get_if<MountCommand>(&*chosen)) mount->quiet = as_helper && !mount_text.verbose;
   for (const std::string& list : mount_text.lists)
     if (auto applied = ApplyMountOptions(list, std::get<MountCommand>(*chosen)); !applied)
       return tl::unexpected(UsageError(applied.error().message, "mount"));

@@ -184,7 +184,7 @@ Result<int> Run(const MountCommand& given) {
   }
   NotifyReady(outcome->process, outcome->sentence);
   // It is mounted, whether or not there is anyone to tell.
-  (void)Print("pcrfs: " + outcome->sentence + "\n");
+  if (!command->quiet) (void)Print("pcrfs: " + outcome->sentence + "\n");
   return kExitDone;
 }
 

@@ -152,6 +152,7 @@ TEST(ParseCommandLine, MountOptionsMayStandAnywhereAndRepeat) {
   EXPECT_EQ(command.dataset, "ds");
   EXPECT_EQ(command.mount_point, "mnt");
   EXPECT_TRUE(command.catalog_reuse);
+  EXPECT_FALSE(command.quiet);
   EXPECT_FALSE(MustParse<MountCommand>({"mount", "ds", "mnt", "--no-catalog-reuse"}).catalog_reuse);
   EXPECT_TRUE(command.foreground);
   EXPECT_EQ(command.level, Level::Of<3>());
@@ -190,6 +191,8 @@ TEST(ParseCommandLine, AsMountHelperMinusFMeansPretend) {
     const auto command = MustParse<MountCommand>({"ds", "mnt", "-s", "-n", "-v", "-f", "-t", "fuse.pcrfs"}, program);
     EXPECT_TRUE(command.fake);
     EXPECT_FALSE(command.foreground);
+    EXPECT_FALSE(command.quiet);  // because of -v
+    EXPECT_TRUE(MustParse<MountCommand>({"ds", "mnt"}, program).quiet);
   }
   // A data set of a command's name is no command here.
   EXPECT_EQ(MustParse<MountCommand>({"pack", "mnt"}, "/sbin/mount.pcrfs").dataset, "pack");
