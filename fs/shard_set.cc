@@ -20,6 +20,9 @@ constexpr rlim_t kReservedDescriptors = 256;
 // Of the memory available, the share that prefixes may take.
 constexpr uint64_t kShareOf4 = 3;
 
+// When there was no memory for read-ahead, it is asked for again after this long, if the shard is still used.
+constexpr std::chrono::seconds kAskAgain{1};
+
 // Raises the soft limit to the hard one, as no privilege is needed for it.
 size_t MaxOpenShards() {
   rlimit limit{};
@@ -36,33 +39,33 @@ size_t MaxOpenShards() {
 struct ShardSet::Impl {
   struct Slot {
     std::shared_ptr<const ByteSource> source;
-    int level = 0;      // that read-ahead was asked for; 0 = none since the shard was last idle
+    int level = 0;      // that read-ahead was asked for and not refused; 0 = none since the shard was last idle
     bool used = false;  // since the search for one to close last came by
     Prefetcher::TimePoint last_used{};
+    Prefetcher::TimePoint refused{};  // when there was last no memory for its read-ahead
   };
 
   Impl(size_t count, Opener shard_opener, const ShardSetOptions& options)
       : opener(std::move(shard_opener)),
         max_open(std::max<size_t>(1, options.max_open == 0 ? MaxOpenShards() : options.max_open)),
         slots(count),
-        prefetcher(
-            options.memory_for_prefixes ? options.memory_for_prefixes
-                                        : [] { return AvailableMemory() / 4 * kShareOf4; },
-            [this](size_t position) {
-              const std::lock_guard lock(Mutex(position));
-              return slots[position].last_used;
-            }) {}
+        prefetcher({options.memory_for_prefixes ? options.memory_for_prefixes
+                                                : [] { return AvailableMemory() / 4 * kShareOf4; },
+                    [this](size_t position) { return LastUsed(position); },
+                    [this](const Prefetcher::Request& request) { Refused(request); }}) {}
 
   struct Touched {
     std::shared_ptr<const ByteSource> source;  // null: it is not open
     bool first;                                // at this level
-    bool anew;                                 // at any level
+    int level_before;                          // 0: none
   };
 
   Touched Touch(size_t position, std::optional<Level> level);
+  Prefetcher::TimePoint LastUsed(size_t position);
+  void Refused(const Prefetcher::Request& request);
   std::mutex& Mutex(size_t position) { return mutexes[position % mutexes.size()]; }
   std::shared_ptr<const ByteSource> Keep(size_t position, std::shared_ptr<const ByteSource> source);
-  void CloseOne();
+  [[nodiscard]] std::shared_ptr<const ByteSource> CloseOne();
 
   Opener opener;
   const size_t max_open;
@@ -76,12 +79,13 @@ struct ShardSet::Impl {
 
 // Two threads may have opened the same shard; the first one's stays.
 std::shared_ptr<const ByteSource> ShardSet::Impl::Keep(size_t position, std::shared_ptr<const ByteSource> source) {
+  std::vector<std::shared_ptr<const ByteSource>> closed;  // after the locks: it may wait for the store
   const std::lock_guard lock(open_mutex);
   {
     const std::lock_guard slot_lock(Mutex(position));
     if (slots[position].source) return slots[position].source;
   }
-  while (open.size() >= max_open) CloseOne();
+  while (open.size() >= max_open) closed.push_back(CloseOne());
   const std::lock_guard slot_lock(Mutex(position));
   slots[position].source = source;
   slots[position].used = true;
@@ -89,8 +93,20 @@ std::shared_ptr<const ByteSource> ShardSet::Impl::Keep(size_t position, std::sha
   return source;
 }
 
+Prefetcher::TimePoint ShardSet::Impl::LastUsed(size_t position) {
+  const std::lock_guard lock(Mutex(position));
+  return slots[position].last_used;
+}
+
+void ShardSet::Impl::Refused(const Prefetcher::Request& request) {
+  const std::lock_guard lock(Mutex(request.position));
+  Slot& slot = slots[request.position];
+  slot.level = std::min(slot.level, request.level_before);
+  slot.refused = Prefetcher::Clock::now();
+}
+
 // The first that was not used since the search last came by: nearly the least recently used, without a list to keep.
-void ShardSet::Impl::CloseOne() {
+std::shared_ptr<const ByteSource> ShardSet::Impl::CloseOne() {
   for (;;) {
     hand = hand < open.size() ? hand : 0;
     Slot& slot = slots[open[hand]];
@@ -99,10 +115,9 @@ void ShardSet::Impl::CloseOne() {
       ++hand;
       continue;
     }
-    slot.source.reset();
     open[hand] = open.back();
     open.pop_back();
-    return;
+    return std::move(slot.source);
   }
 }
 
@@ -118,7 +133,8 @@ ShardSet::Impl::Touched ShardSet::Impl::Touch(size_t position, std::optional<Lev
   if (now - slot.last_used >= Prefetcher::kIdle) slot.level = 0;
   slot.last_used = now;
   slot.used = true;
-  const Touched touched{slot.source, level && level->number() > slot.level, slot.level == 0};
+  const bool asked_lately = now - slot.refused < kAskAgain;
+  const Touched touched{slot.source, level && level->number() > slot.level && !asked_lately, slot.level};
   if (touched.first && slot.source) slot.level = level->number();
   return touched;
 }
@@ -126,7 +142,7 @@ ShardSet::Impl::Touched ShardSet::Impl::Touch(size_t position, std::optional<Lev
 std::shared_ptr<const ByteSource> ShardSet::UseOpen(size_t position, std::optional<Level> level) {
   if (position >= facts_.size()) return nullptr;
   Impl::Touched touched = impl_->Touch(position, level);
-  if (touched.first && touched.source) ReadAhead(position, *level, touched.anew, touched.source);
+  if (touched.first && touched.source) ReadAhead(position, *level, touched.level_before, touched.source);
   return std::move(touched.source);
 }
 
@@ -140,12 +156,14 @@ Result<std::shared_ptr<const ByteSource>> ShardSet::Use(size_t position, std::op
     const std::lock_guard lock(impl_->Mutex(position));
     if (touched.first) impl_->slots[position].level = level->number();
   }
-  if (touched.first) ReadAhead(position, *level, touched.anew, touched.source);
+  if (touched.first) ReadAhead(position, *level, touched.level_before, touched.source);
   return std::move(touched.source);
 }
 
-void ShardSet::ReadAhead(size_t position, Level level, bool anew, const std::shared_ptr<const ByteSource>& source) {
-  impl_->prefetcher.Ask({position, source, PrefixBegin(position), PrefixEnd(position, level), anew});
+void ShardSet::ReadAhead(size_t position, Level level, int level_before,
+                         const std::shared_ptr<const ByteSource>& source) {
+  const uint64_t begin = PrefixBegin(position), end = PrefixEnd(position, level);
+  impl_->prefetcher.Ask({position, source, begin, end, level_before == 0, level_before});
 }
 
 uint64_t ShardSet::PrefixBegin(size_t position) const {

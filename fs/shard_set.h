@@ -4,7 +4,7 @@
 // descriptors (RLIMIT_NOFILE), those not used lately are closed. When level k of a shard is first touched, a helper
 // thread asks the kernel for the shard's prefix up to group k, lowest group first, as long as the prefixes in use
 // (touched in the last 30 s) fit the memory that is available (memory_limit.h); beyond that exactly the fragments are
-// read. The reader of the first image does not wait for it.
+// read, and the prefix is asked for again a second later. The reader of the first image does not wait for it.
 //
 // Ownership: owns descriptors and the helper thread. Thread safety: all methods from any number of threads.
 // Errors: what the opener gives, and kStale (another size than the catalog was built from).
@@ -59,7 +59,7 @@ class ShardSet {
 
  private:
   [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Open(size_t position);
-  void ReadAhead(size_t position, Level level, bool anew, const std::shared_ptr<const ByteSource>& source);
+  void ReadAhead(size_t position, Level level, int level_before, const std::shared_ptr<const ByteSource>& source);
   [[nodiscard]] uint64_t PrefixBegin(size_t position) const;
   [[nodiscard]] uint64_t PrefixEnd(size_t position, Level level) const;
 

@@ -32,12 +32,14 @@ class PrefetcherTest : public ::testing::Test {
   }
 
   std::vector<std::shared_ptr<FaultySource>> shards_;
-  std::atomic<bool> idle_{false};  // all shards but the last
-  Prefetcher prefetcher_{[] { return 10 * kMiB; },
-                         [this](size_t position) {
-                           const auto now = Prefetcher::Clock::now();
-                           return idle_ && position != 3 ? now - 2 * Prefetcher::kIdle : now;
-                         }};
+  std::vector<Prefetcher::Request> refused_;  // looked at after Drain
+  std::atomic<bool> idle_{false};             // all shards but the last
+  Prefetcher prefetcher_{{[] { return 10 * kMiB; },
+                          [this](size_t position) {
+                            const auto now = Prefetcher::Clock::now();
+                            return idle_ && position != 3 ? now - 2 * Prefetcher::kIdle : now;
+                          },
+                          [this](const auto& request) { refused_.push_back(request); }}};
 };
 
 TEST_F(PrefetcherTest, PrefixesOfIdleShardsMakeRoom) {
@@ -60,6 +62,17 @@ TEST_F(PrefetcherTest, PrefixesInUseDoNot) {
   prefetcher_.Drain();
   EXPECT_EQ(Asked(1), 0u) << "4 + 7 are too many";
   EXPECT_EQ(Asked(2), 6 * kMiB) << "4 + 6 fit exactly";
+}
+
+TEST_F(PrefetcherTest, SaysWhatItRefused) {
+  Prefetcher::Request request = Prefix(2, 11 * kMiB);
+  request.level_before = 4;
+  prefetcher_.Ask(request);
+  prefetcher_.Ask(Prefix(1, 10 * kMiB));
+  prefetcher_.Drain();
+  ASSERT_EQ(refused_.size(), 1u);
+  EXPECT_EQ(refused_[0].position, 2u);
+  EXPECT_EQ(refused_[0].level_before, 4);
 }
 
 TEST_F(PrefetcherTest, AShardThatWasIdleIsAskedForAnew) {

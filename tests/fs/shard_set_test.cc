@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <set>
@@ -24,6 +25,12 @@ using ::testing::HasSubstr;
 using testing::ReadRequest;
 
 constexpr uint64_t kSize = 4'000'000;
+
+// Asks again and again, for ten seconds at most, until it is so.
+bool Eventually(const std::function<bool()>& is_so) {
+  for (int i = 0; i < 1000 && !is_so(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return is_so();
+}
 
 // Shards of 4 MB whose groups 1, 2 and 3 end at 1, 2 and 3.5 MB.
 class Shards {
@@ -59,6 +66,7 @@ class Shards {
   [[nodiscard]] int open() const { return open_; }
   void FailToOpen(size_t position) { fails_ = position; }
   void ShowSize(uint64_t size) { size_ = size; }
+  [[nodiscard]] bool advising() const { return advising_; }
   // Read-ahead waits until Release.
   void Hold() { held_ = true; }
   void Release() {
@@ -78,6 +86,7 @@ class Shards {
     [[nodiscard]] uint64_t size() const override { return shards_.size_; }
     [[nodiscard]] Result<void> ReadAt(uint64_t, MutableByteSpan) const override { return {}; }
     void WillNeed(uint64_t offset, uint64_t size) const override {
+      shards_.advising_ = true;
       std::unique_lock lock(shards_.mutex_);
       shards_.released_.wait(lock, [this] { return !shards_.held_; });
       shards_.sources_[position_].push_back({offset, size});
@@ -93,6 +102,7 @@ class Shards {
   std::condition_variable released_;
   std::vector<std::vector<ReadRequest>> sources_;
   std::atomic<int> opened_{0}, open_{0};
+  std::atomic<bool> advising_{false};
   size_t fails_ = SIZE_MAX;
   uint64_t size_ = kSize;
   bool held_ = false;
@@ -219,6 +229,41 @@ TEST(ShardSetTest, AsksForNoMorePrefixesThanFitTheMemory) {
   ASSERT_TRUE(set.Use(0, Level::Of<3>()));
   set.WaitForReadAhead();
   EXPECT_THAT(shards.Advised(0), ElementsAre(ReadRequest{1000, 999'000})) << "its groups 2 and 3 do not fit";
+}
+
+TEST(ShardSetTest, WhatTheMemoryDidNotAllowIsAskedForAgainWhileTheShardIsUsed) {
+  Shards shards(1);
+  std::atomic<uint64_t> memory{1'500'000};
+  ShardSet set(shards.facts(), shards.opener(), {100, [&] { return memory.load(); }});
+  ASSERT_TRUE(set.Use(0, Level::Of<1>()));
+  ASSERT_TRUE(set.Use(0, Level::Of<3>()));
+  set.WaitForReadAhead();
+  EXPECT_THAT(shards.Advised(0), ElementsAre(ReadRequest{1000, 999'000})) << "groups 2 and 3 did not fit";
+  memory = kPlenty;
+  const auto begin = std::chrono::steady_clock::now();
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ASSERT_TRUE(set.Use(0, Level::Of<3>()));
+    set.WaitForReadAhead();
+  } while (shards.Advised(0).front().size < 3'499'000 &&
+           std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  EXPECT_THAT(shards.Advised(0), ElementsAre(ReadRequest{1000, 3'499'000}));
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900)) << "not at every use";
+}
+
+TEST(ShardSetTest, ItsEndDoesNotWaitForReadAheadThatHangs) {
+  Shards shards(1);
+  shards.Hold();
+  auto set = std::make_unique<ShardSet>(shards.facts(), shards.opener(), Options(kPlenty));
+  ASSERT_TRUE(set->Use(0, Level::Of<3>()));
+  ASSERT_TRUE(Eventually([&] { return shards.advising(); }));
+  const auto begin = std::chrono::steady_clock::now();
+  set.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_EQ(shards.open(), 1) << "it hangs still";
+  shards.Release();
+  EXPECT_TRUE(Eventually([&] { return shards.open() == 0; }));
+  EXPECT_TRUE(shards.Advised(0).size() == 1 && shards.Advised(0)[0].size <= 1 << 20) << "and goes on no further";
 }
 
 TEST(ShardSetTest, StopsInTheMidstOfReadAhead) {
