@@ -5,46 +5,20 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>
 #include <system_error>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "format/dataset_index.h"
+#include "format/path_conflicts.h"
 #include "format/shard_reader.h"
 #include "format/worker_threads.h"
 
 namespace pcrfs {
 namespace {
-
-uint64_t HashOf(std::string_view path) { return std::hash<std::string_view>{}(path); }
-
-// Finds paths that cannot all be shown: files that two shards hold, files that are folders elsewhere. Keeps a hash for
-// each path, and looks at the paths themselves only where hashes are equal.
-class PathHashes {
- public:
-  void Add(const ShardIndex& index) {
-    for (const Entry& entry : index.entries) files_.push_back(HashOf(EntryPath(index, entry)));
-    for (const std::string& directory : index.directories) folders_.insert(HashOf(directory));
-  }
-
-  // Hashes of files that another path has, too.
-  [[nodiscard]] std::unordered_set<uint64_t> Suspects() {
-    std::sort(files_.begin(), files_.end());
-    std::unordered_set<uint64_t> suspects;
-    for (size_t i = 0; i < files_.size(); ++i)
-      if ((i > 0 && files_[i] == files_[i - 1]) || folders_.contains(files_[i])) suspects.insert(files_[i]);
-    return suspects;
-  }
-
- private:
-  std::vector<uint64_t> files_;
-  std::unordered_set<uint64_t> folders_;
-};
 
 class Verification {
  public:
@@ -58,7 +32,7 @@ class Verification {
     RunOnThreads(jobs, [this] {
       for (size_t i = next_++; i < dataset_.shard_count(); i = next_++) CheckShard(i);
     });
-    ComparePaths();
+    paths_.Find(dataset_, [this](const Error& fault) { Fault(fault); });
     if (auto found = FindUnlisted(); !found) return PassOn(std::move(found));
     return std::move(summary_);
   }
@@ -75,32 +49,6 @@ class Verification {
     const ShardRow& row = dataset_.index().rows[position];
     Read(row.file_size - row.index_offset);
     CheckShardContent(**shard, row, *index, labels_, on_fault, [this](uint64_t bytes) { Read(bytes); });
-  }
-
-  // Second look, at the few paths whose hashes are equal.
-  void ComparePaths() {
-    const std::unordered_set<uint64_t> suspects = paths_.Suspects();
-    if (suspects.empty()) return;
-    std::unordered_map<std::string, std::string> files, folders;  // path to the first shard that has it
-    std::vector<std::pair<std::string, std::string>> twice;
-    for (size_t i = 0; i < dataset_.shard_count(); ++i) {
-      auto shard = dataset_.OpenShard(i);
-      auto index = shard ? dataset_.ReadShardIndex(i, **shard) : PassOn(std::move(shard));
-      if (!index) continue;  // reported before
-      const std::string& name = dataset_.index().rows[i].name;
-      for (const Entry& entry : index->entries) {
-        const std::string path = EntryPath(*index, entry);
-        if (!suspects.contains(HashOf(path))) continue;
-        const auto [first, is_first] = files.emplace(path, name);
-        if (!is_first)
-          Fault({ErrorCode::kDamaged, Quoted(path) + " is in two shards, " + first->second + " and " + name});
-      }
-      for (const std::string& directory : index->directories)
-        if (suspects.contains(HashOf(directory))) folders.emplace(directory, name);
-    }
-    for (const auto& [path, shard] : files)
-      if (const auto folder = folders.find(path); folder != folders.end())
-        Fault({ErrorCode::kDamaged, Quoted(path) + " is a file in " + shard + " and a folder in " + folder->second});
   }
 
   Result<void> FindUnlisted() {
@@ -146,7 +94,7 @@ class Verification {
   std::mutex mutex_;  // guards what follows, and the calls of the two functions
   VerifySummary summary_;
   VerifyProgress progress_;
-  PathHashes paths_;
+  PathConflicts paths_;
 };
 
 // What else keeps PCR_index.pb from being opened says nothing of its bytes.

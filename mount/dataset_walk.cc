@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "format/path_conflicts.h"
 #include "fs/level_view.h"
 
 namespace pcrfs {
@@ -56,7 +57,7 @@ Result<IndexedShard> ReadShard(const Dataset& dataset, size_t position) {
   if (!source) return PassOn(std::move(source));
   auto index = dataset.ReadShardIndex(position, **source);
   if (!index) return PassOn(std::move(index));
-  return IndexedShard{*std::move(source), *std::move(index)};
+  return IndexedShard{position, *std::move(source), *std::move(index)};
 }
 
 // The children of one folder, gathered from shard after shard.
@@ -100,14 +101,17 @@ class FolderListing {
 
 }  // namespace
 
-Result<void> ForEachShard(const Dataset& dataset, const std::function<Result<bool>(const IndexedShard&)>& visit) {
+Result<void> ForEachShard(const Dataset& dataset, const std::function<Result<void>(const IndexedShard&)>& visit) {
+  PathConflicts paths;
   for (size_t i = 0; i < dataset.shard_count(); ++i) {
     const auto shard = ReadShard(dataset, i);
     if (!shard) return tl::unexpected(shard.error());
-    const auto go_on = visit(*shard);
-    if (!go_on) return tl::unexpected(go_on.error());
-    if (!*go_on) break;
+    paths.Add(shard->index);
+    if (auto visited = visit(*shard); !visited) return visited;
   }
+  std::optional<Error> first;
+  paths.Find(dataset, [&](const Error& conflict) { first = first.value_or(conflict); });
+  if (first) return tl::unexpected(*first);
   return {};
 }
 
@@ -144,17 +148,23 @@ Result<FoundEntry> FindEntry(const Dataset& dataset, const std::string& path) {
   const auto normal = NormalPath(path);
   if (!normal) return tl::unexpected(normal.error());
   bool is_directory = normal->empty();
-  for (size_t i = 0; i < dataset.shard_count() && !is_directory; ++i) {
-    auto shard = ReadShard(dataset, i);
-    if (!shard) return PassOn(std::move(shard));
-    if (const Entry* entry = FindFile(shard->index, *normal)) {
-      if (auto file = CheckMayBeFile(path); !file) return PassOn(std::move(file));
-      return FoundEntry{std::move(shard->source), *entry};
+  std::optional<Entry> found;
+  size_t position = 0;
+  const auto walked = ForEachShard(dataset, [&](const IndexedShard& shard) -> Result<void> {
+    is_directory = is_directory || FindDirectory(shard.index, *normal).has_value();
+    if (const Entry* entry = FindFile(shard.index, *normal)) {
+      found = *entry;
+      position = shard.position;
     }
-    is_directory = FindDirectory(shard->index, *normal).has_value();
-  }
+    return {};
+  });
+  if (!walked) return tl::unexpected(walked.error());
   if (is_directory) return Fail(ErrorCode::kIsDirectory, Quoted(path) + " is a folder; 'pcrfs ls' lists it");
-  return NoSuchPath(dataset, path);
+  if (!found) return NoSuchPath(dataset, path);
+  if (auto file = CheckMayBeFile(path); !file) return PassOn(std::move(file));
+  auto shard = dataset.OpenShard(position);
+  if (!shard) return PassOn(std::move(shard));
+  return FoundEntry{*std::move(shard), *std::move(found)};
 }
 
 Result<std::vector<ListedItem>> ListPath(const Dataset& dataset, const std::string& path, Level level) {
@@ -162,11 +172,11 @@ Result<std::vector<ListedItem>> ListPath(const Dataset& dataset, const std::stri
   if (!normal) return tl::unexpected(normal.error());
   FolderListing listing(*normal, level, dataset.levels());
   std::optional<ListedItem> file;
-  const auto walked = ForEachShard(dataset, [&](const IndexedShard& shard) -> Result<bool> {
+  const auto walked = ForEachShard(dataset, [&](const IndexedShard& shard) -> Result<void> {
     listing.AddFrom(shard.index);
     if (const Entry* entry = FindFile(shard.index, *normal))
       file = ListedItem{path, false, entry->attributes, SizeAtLevel(entry->layout, level, dataset.levels())};
-    return !file.has_value();
+    return {};
   });
   if (!walked) return tl::unexpected(walked.error());
   if (file) {

@@ -1,8 +1,10 @@
 // Walking a data set by its shards' indexes, without a catalog: what info, ls, cat and extract share.
 //
-// Each call reads the indexes it needs, shard by shard in row order, and keeps one in memory at a time. Paths are
-// relative to the data set's root, without scanK, "" being the root. One thread. Errors: those of Dataset and of the
-// read path, kNotFound with advice.
+// Each call reads the indexes of all shards, one after the other in row order, and keeps one in memory at a time. So it
+// also sees what a mount refuses, a path that two shards hold. Paths are relative to the data set's root, without
+// scanK,
+// "" being the root. One thread. Errors: those of Dataset and of the read path, kNotFound with advice, kDamaged for
+// shards that contradict one another.
 #ifndef PCRFS_MOUNT_DATASET_WALK_H_
 #define PCRFS_MOUNT_DATASET_WALK_H_
 
@@ -23,13 +25,14 @@
 namespace pcrfs {
 
 struct IndexedShard {
+  size_t position = 0;
   std::unique_ptr<FileSource> source;
   ShardIndex index;
 };
 
-// Shard after shard until `visit` returns false or an error, which is passed on.
+// Shard after shard until `visit` returns an error, which is passed on.
 [[nodiscard]] Result<void> ForEachShard(const Dataset& dataset,
-                                        const std::function<Result<bool>(const IndexedShard&)>& visit);
+                                        const std::function<Result<void>(const IndexedShard&)>& visit);
 
 // The level asked for, which must be one of the data set's, or its highest.
 [[nodiscard]] Result<Level> ChooseLevel(const Dataset& dataset, std::optional<Level> level);

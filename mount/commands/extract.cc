@@ -113,12 +113,12 @@ class Extraction {
 
   // An error that ends it all, such as a full disk; damaged entries are reported, left out and counted.
   Result<void> Run() {
-    auto walked = ForEachShard(dataset_, [&](const IndexedShard& shard) -> Result<bool> {
+    auto walked = ForEachShard(dataset_, [&](const IndexedShard& shard) -> Result<void> {
       if (auto made = MakeDirectories(shard.index); !made) return PassOn(std::move(made));
       for (const Entry& entry : shard.index.entries)
         if (auto done = ExtractEntry(shard, entry); !done) return PassOn(std::move(done));
       ++shards_;
-      return true;
+      return {};
     });
     line_.Clear();
     if (!walked) return walked;

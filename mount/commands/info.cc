@@ -27,7 +27,7 @@ Result<Totals> Count(const Dataset& dataset) {
   Totals totals;
   totals.levels.resize(static_cast<size_t>(dataset.levels()));
   std::unordered_set<std::string> directories;  // several shards may list one
-  const auto walked = ForEachShard(dataset, [&](const IndexedShard& shard) -> Result<bool> {
+  const auto walked = ForEachShard(dataset, [&](const IndexedShard& shard) -> Result<void> {
     ++totals.shards;
     totals.stored_bytes += shard.source->size();
     directories.insert(shard.index.directories.begin(), shard.index.directories.end());
@@ -40,7 +40,7 @@ Result<Totals> Count(const Dataset& dataset) {
         if (image) totals.levels[static_cast<size_t>(k - 1)].image_bytes += size;
       }
     }
-    return true;
+    return {};
   });
   if (!walked) return tl::unexpected(walked.error());
   totals.directories = directories.size();
