@@ -1,5 +1,8 @@
 #include "cache/mapping_guard.h"
 
+#include <pthread.h>
+#include <ucontext.h>
+
 #include <csetjmp>
 #include <csignal>
 #include <mutex>
@@ -12,7 +15,9 @@ thread_local sigjmp_buf* volatile escape = nullptr;
 
 struct sigaction before_bus, before_segv;
 
-void OnFault(int signal, siginfo_t* info, void* /*context*/) {
+void OnFault(int signal, siginfo_t* info, void* context) {
+  // The handler is left by a jump, so what was blocked for it is let through again here.
+  if (escape != nullptr) pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
   GiveUpGuarded();
   // Somebody else's fault: it happens again when this returns, as if we had never been here; one that a process sent
   // has to be sent again.
@@ -27,8 +32,7 @@ void InstallMappingGuard() {
   std::call_once(once, [] {
     struct sigaction handler {};
     handler.sa_sigaction = OnFault;
-    // The handler is left by a jump, so the signal must not stay blocked.
-    handler.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    handler.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigaction(SIGBUS, &handler, &before_bus);
     sigaction(SIGSEGV, &handler, &before_segv);
   });
