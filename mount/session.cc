@@ -1,5 +1,6 @@
 #include "mount/session.h"
 
+#include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <utility>
 
+#include "format/file.h"
 #include "mount/logging.h"
 #include "mount/mount_point.h"
 
@@ -20,6 +22,9 @@ namespace pcrfs {
 namespace {
 
 constexpr int kWakeUp = SIGUSR1;
+
+// How long an end waits for requests that hang in the store.
+constexpr std::chrono::seconds kPatience{3};
 
 // libfuse explains a failed mount only in its log; the last line of this thread is kept for the error message.
 thread_local std::string last_line;
@@ -136,19 +141,33 @@ Result<void> Session::Serve() {
   return {};
 }
 
-void Session::Stop() {
+bool Session::Stop() {
   fuse_session_exit(session_);
   state_.reads.Refuse();
   // libfuse looks at that flag and then waits on a semaphore; between the two a single signal would be lost.
   std::unique_lock lock(mutex_);
-  while (serving_) {
+  for (const auto begin = std::chrono::steady_clock::now(); serving_;) {
     pthread_kill(serving_thread_, kWakeUp);
     finished_.wait_for(lock, std::chrono::milliseconds(20));
+    if (!serving_ || std::chrono::steady_clock::now() - begin < kPatience) continue;
+    lock.unlock();
+    CutOff();
+    return false;
   }
+  return true;
+}
+
+// The kernel fails all requests when the last descriptor of its device is closed. Requests that are still served here
+// will be answered to that descriptor's number, which therefore stays taken.
+void Session::CutOff() {
+  const UniqueFd nowhere(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (nowhere.valid()) dup3(nowhere.get(), fuse_session_fd(session_), O_CLOEXEC);
+  if (!mounted_.exchange(false) || IsPassedDescriptor(options_.mount_point)) return;
+  if (const auto gone = TakeDown(options_.mount_point, true); !gone) Log(LogLevel::kError, gone.error().message);
 }
 
 void Session::Unmount() {
-  if (std::exchange(mounted_, false)) fuse_session_unmount(session_);
+  if (mounted_.exchange(false)) fuse_session_unmount(session_);
 }
 
 Result<void> Session::Probe() const {

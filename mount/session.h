@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -38,8 +39,10 @@ class Session {
 
   // Answers requests until the file system is unmounted, by anyone, or Stop is called.
   [[nodiscard]] Result<void> Serve();
-  // Makes Serve return soon; returns when it has. Called before Serve, that will return at once.
-  void Stop();
+  // Makes Serve return soon; true when it has. Called before Serve, that will return at once. False when after a few
+  // seconds requests still hang in the store: then the mount is taken down and whoever waits for it gets errors, but
+  // Serve returns only when the store gives in.
+  bool Stop();
   // Takes the mount down, lazily when it is in use. After Serve.
   void Unmount();
   // Waits until the mount is seen to work, while another thread is in Serve: a stat of the mount point is answered by
@@ -48,11 +51,12 @@ class Session {
 
  private:
   Session(MountState& state, SessionOptions options);
+  void CutOff();
 
   MountState& state_;
   SessionOptions options_;
   fuse_session* session_ = nullptr;
-  bool mounted_ = false;
+  std::atomic<bool> mounted_{false};
 
   std::mutex mutex_;
   std::condition_variable finished_;

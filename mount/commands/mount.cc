@@ -111,6 +111,14 @@ ControlFacts Facts(const MountCommand& command, const FileSystem& files) {
           std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
 }
 
+// When reads hang in the store: nothing of ours can make them return.
+[[noreturn]] void EndWithoutWaiting(const std::string& mount_point) {
+  NotifyStopping();
+  Log(LogLevel::kError, Quoted(mount_point) + " is unmounted, and reads of its data set that hang were not waited for");
+  StopLogging();
+  _exit(kExitFailed);
+}
+
 // From the data set to the mount and, when that is taken down again, back.
 Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   // Before any other thread starts. Who closes the terminal of a foreground mount ends it, unless nohup was asked for.
@@ -121,13 +129,16 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   MountState state(**files, Facts(command, **files));
   const auto session = MountAlone(state, command);
   if (!session) return tl::unexpected(session.error());
-  signals.Attach([&] { (*session)->Stop(); });
+  const auto stop = [&] {
+    if (!(*session)->Stop()) EndWithoutWaiting(command.mount_point);
+  };
+  signals.Attach(stop);
 
   const std::string sentence = MountedSentence(command, **files);
   Result<void> probed;
   std::thread probe([&] {
     probed = (*session)->Probe();
-    if (!probed || !ready(kExitDone, sentence)) (*session)->Stop();
+    if (!probed || !ready(kExitDone, sentence)) stop();
   });
   auto served = (*session)->Serve();
   signals.Attach([] {});  // it is stopping

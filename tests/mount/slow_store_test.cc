@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "format/file.h"
+#include "mount/mount_point.h"
 #include "tests/support/fork.h"
 #include "tests/support/mount_fixture.h"
 
@@ -254,6 +256,106 @@ TEST_F(SlowStoreTest, ReadsThatWaitWhenServingEndsAreNotStartedAnyMore) {
   for (std::thread& reader : readers) reader.join();
   // A level's file has several fragments; those of the reads that ran are read to the end.
   EXPECT_LE(store_.total() - read_before, (static_cast<int>(kWorkers) - 1) * 5);
+}
+
+TEST_F(SlowStoreTest, AnEndDoesNotWaitForReadsThatHang) {
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 8; ++i)
+    readers.emplace_back([&, i] {
+      const UniqueFd fd(open((mount_ / ("scan5" + Name(i))).c_str(), O_RDONLY | O_DIRECT));
+      Page page;
+      EXPECT_EQ(read(fd.get(), &page, sizeof page), -1);
+      EXPECT_TRUE(errno == EIO || errno == ECONNABORTED || errno == ENOTCONN) << errno;
+    });
+  EXPECT_TRUE(store_.AwaitReads(kWorkers - 1));
+  std::thread stop([&] { mount_.Stop(); });
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_TRUE(testing::Eventually([&] { return !FindMount(photos_.mount_point()); }));
+  EXPECT_GT(store_.reads(), 0) << "they hang still";
+  store_.Release();
+  stop.join();
+}
+
+// A data set on a file system that hangs when the test wants it to, mounted by the program: a mount on a mount.
+class HangingDiskTest : public ::testing::Test {
+ protected:
+  static void AddDataset(const std::string& from, const std::string& source) {
+    for (const auto& [name, bytes] : testing::FilesIn(from)) testing::WriteFile(source + "/data set/" + name, bytes);
+  }
+
+  HangingDiskTest() {
+    const auto mounted =
+        photos_.Pcrfs({"mount", disk_mount_ / "data set", photos_.mount_point(), "--log-file", photos_ / "log"});
+    EXPECT_EQ(mounted.status, 0) << mounted.err;
+    disk_.Hold();
+  }
+  ~HangingDiskTest() override {
+    disk_.Release();
+    if (FindMount(photos_.mount_point())) umount2(photos_.mount_point().c_str(), MNT_DETACH);
+  }
+
+  [[nodiscard]] std::string operator/(const std::string& path) const { return photos_.mount_point() + "/" + path; }
+  [[nodiscard]] std::vector<pid_t> Daemons() const { return testing::ProcessesOf(photos_.mount_point()); }
+
+  PackedPhotos photos_;
+  PackedPhotos disk_content_{{0, 0, false}, {}, [this](const auto& source) { AddDataset(photos_.dataset(), source); }};
+  HeldStore disk_;
+  SessionMount disk_mount_{disk_content_, testing::OpenFileSystem(
+                                              disk_content_, {Level::Of<1>()}, [](const Error&) {}, disk_.wrapper())};
+};
+
+TEST_F(HangingDiskTest, TermEndsTheDaemonWhileReadsHang) {
+  ASSERT_EQ(Daemons().size(), 1u);
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; ++i)
+    readers.emplace_back([&, i] {
+      const UniqueFd fd(open((*this / ("scan10/n00/" + std::to_string(i) + ".jpg")).c_str(), O_RDONLY));
+      char byte = 0;
+      EXPECT_EQ(read(fd.get(), &byte, 1), -1);
+    });
+  ASSERT_TRUE(disk_.AwaitReads(1));
+  struct stat seen {};
+  EXPECT_EQ(stat((*this / "scan3/n01/2.jpg").c_str(), &seen), 0);
+  kill(Daemons().front(), SIGTERM);
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_TRUE(testing::Eventually([&] { return !FindMount(photos_.mount_point()); }));
+  EXPECT_TRUE(testing::Eventually([&] { return Daemons().empty(); }));
+  EXPECT_NE(AsText(testing::ReadFile(photos_ / "log")).find("not waited for"), std::string_view::npos);
+  EXPECT_GT(disk_.reads(), 0) << "the disk hangs still";
+}
+
+TEST_F(HangingDiskTest, ReadersOfADiskThatHangsAreKilledAndTheMountIsTakenDown) {
+  const std::string path = *this / "scan10/n00/0.jpg";
+  for (const auto read : {ReadDirect, ReadBuffered}) {
+    const pid_t child = Child([&] { read(path.c_str()); });
+    ASSERT_TRUE(disk_.AwaitReads(1));
+    std::this_thread::sleep_for(50ms);
+    kill(child, SIGTERM);
+    const auto status = EndOf(child);
+    EXPECT_TRUE(status && WIFSIGNALED(*status));
+    if (!status) disk_.Release(), Reap(child);
+  }
+  EXPECT_EQ(photos_.Pcrfs({"umount", photos_.mount_point()}).status, 0);
+  disk_.Release();
+  EXPECT_TRUE(testing::Eventually([&] { return Daemons().empty(); }));
+}
+
+TEST_F(HangingDiskTest, WhatHungIsRightInTheEnd) {
+  std::vector<std::thread> readers;
+  std::atomic<int> right{0};
+  for (int i = 0; i < 6; ++i)
+    readers.emplace_back([&, i] {
+      const std::string file = "n02/" + std::to_string(i) + ".jpg";
+      const auto cat = photos_.Pcrfs({"cat", photos_.dataset(), file});
+      const Bytes bytes = testing::ReadFile(*this / ("scan10/" + file));
+      if (AsText(bytes) == cat.out) ++right;
+    });
+  EXPECT_TRUE(disk_.AwaitReads(1));
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(testing::RunProgram({"ls", "-lR", *this / "scan4"}).status, 0);
+  disk_.Release();
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(right, 6);
 }
 
 }  // namespace
