@@ -4,6 +4,7 @@
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,8 +135,24 @@ BackgroundMount::BackgroundMount(const PackedPhotos& photos, std::vector<std::st
     : path_(photos.mount_point()), dataset_(photos.dataset()) {
   RequireFuse();
   options.insert(options.begin(), {"mount", dataset_, path_});
+  if (std::getenv("PCRFS_TEST_FOREGROUND") != nullptr) {
+    MountInForeground(photos, std::move(options));
+    return;
+  }
   const ProgramResult mounted = photos.Pcrfs(options);
   if (mounted.status != 0) Die("pcrfs mount: " + mounted.err);
+}
+
+// A shell starts it and goes, so that it is nobody's child here, as a daemon is not.
+void BackgroundMount::MountInForeground(const PackedPhotos& photos, std::vector<std::string> options) {
+  const std::string err = photos / "foreground.err";
+  options.insert(options.begin(), {"env", "PCRFS_CACHE_DIR=" + photos.cache(), "sh", "-c",
+                                   R"(err=$1; shift; "$@" >/dev/null 2>"$err" &)", "sh", err, PCRFS_PROGRAM});
+  options.push_back("-f");
+  (void)RunProgram(options);
+  struct statfs seen {};
+  const bool up = Eventually([&] { return FindMount(path_) && statfs(path_.c_str(), &seen) == 0; });
+  if (!up) Die("pcrfs mount -f: " + Text(err));
 }
 
 BackgroundMount::~BackgroundMount() { MountGone(path_); }

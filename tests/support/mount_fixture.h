@@ -77,7 +77,8 @@ class PackedPhotos {
 // Processes of the program that have this mount point in their command line.
 [[nodiscard]] std::vector<pid_t> ProcessesOf(const std::string& mount_point);
 
-// `pcrfs mount DATASET MOUNTPOINT`, in the background.
+// `pcrfs mount DATASET MOUNTPOINT`, in the background; where $PCRFS_TEST_FOREGROUND is set, in the foreground (-f), so
+// that a test program can be run both ways.
 class BackgroundMount {
  public:
   explicit BackgroundMount(const PackedPhotos& photos, std::vector<std::string> options = {});
@@ -91,6 +92,8 @@ class BackgroundMount {
   [[nodiscard]] pid_t daemon() const;
 
  private:
+  void MountInForeground(const PackedPhotos& photos, std::vector<std::string> options);
+
   std::string path_;
   std::string dataset_;
 };
