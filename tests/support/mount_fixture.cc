@@ -23,6 +23,9 @@
 namespace pcrfs::testing {
 namespace {
 
+// Where a sanitizer reports to, in the test's folder; it puts its process's number behind.
+constexpr std::string_view kReportName = "sanitizer";
+
 [[noreturn]] void Die(const std::string& why) {
   std::fprintf(stderr, "mount fixture: %s\n", why.c_str());
   std::abort();
@@ -102,9 +105,25 @@ PackedPhotos::PackedPhotos(const PhotoFolder& spec, const PackOptions& options,
   if (mkdir(mount_point().c_str(), 0755) != 0) Die("cannot make " + mount_point());
 }
 
+PackedPhotos::~PackedPhotos() {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+    if (entry.path().filename().string().starts_with(kReportName)) Die(Text(entry.path()));
+}
+
+std::vector<std::string> PackedPhotos::Environment() const {
+  std::vector<std::string> words = {"env", "PCRFS_CACHE_DIR=" + cache()};
+  for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"}) {
+    const char* set = std::getenv(name);
+    words.push_back(std::string(name) + "=" + (set == nullptr ? "" : set) + ":log_path=" + folder_ / kReportName);
+  }
+  return words;
+}
+
 ProgramResult PackedPhotos::Pcrfs(std::vector<std::string> arguments) const {
-  arguments.insert(arguments.begin(), {"env", "PCRFS_CACHE_DIR=" + cache(), PCRFS_PROGRAM});
-  return RunProgram(arguments);
+  std::vector<std::string> words = Environment();
+  words.push_back(PCRFS_PROGRAM);
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return RunProgram(words);
 }
 
 ProgramResult PackedPhotos::RunAlone(const std::string& script) const {
@@ -146,10 +165,14 @@ BackgroundMount::BackgroundMount(const PackedPhotos& photos, std::vector<std::st
 // A shell starts it and goes, so that it is nobody's child here, as a daemon is not.
 void BackgroundMount::MountInForeground(const PackedPhotos& photos, std::vector<std::string> options) {
   const std::string err = photos / "foreground.err";
-  options.insert(options.begin(), {"env", "PCRFS_CACHE_DIR=" + photos.cache(), "sh", "-c",
-                                   R"(err=$1; shift; "$@" >/dev/null 2>"$err" &)", "sh", err, PCRFS_PROGRAM});
-  options.push_back("-f");
-  (void)RunProgram(options);
+  std::vector<std::string> words = photos.Environment();
+  for (const std::string& word :
+       {std::string("sh"), std::string("-c"), std::string(R"(err=$1; shift; "$@" >/dev/null 2>"$err" &)"),
+        std::string("sh"), err, std::string(PCRFS_PROGRAM)})
+    words.push_back(word);
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back("-f");
+  (void)RunProgram(words);
   struct statfs seen {};
   const bool up = Eventually([&] { return FindMount(path_) && statfs(path_.c_str(), &seen) == 0; });
   if (!up) Die("pcrfs mount -f: " + Text(err));

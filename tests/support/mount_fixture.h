@@ -47,6 +47,10 @@ class PackedPhotos {
   // `add` puts what else a test needs into the source folder before it is packed.
   explicit PackedPhotos(const PhotoFolder& spec = {}, const PackOptions& options = {},
                         const std::function<void(const std::string& source)>& add = nullptr);
+  // Ends the test program with what a sanitizer had to say of the programs it ran: a daemon's stderr is nowhere.
+  ~PackedPhotos();
+  PackedPhotos(const PackedPhotos&) = delete;
+  PackedPhotos& operator=(const PackedPhotos&) = delete;
 
   [[nodiscard]] std::string source() const { return folder_ / "photos"; }
   [[nodiscard]] std::string dataset() const { return folder_ / "data set, packed"; }
@@ -56,6 +60,8 @@ class PackedPhotos {
 
   // The built program, with this cache.
   [[nodiscard]] ProgramResult Pcrfs(std::vector<std::string> arguments) const;
+  // env(1) and what comes before the program's name: its cache, and where sanitizers report to.
+  [[nodiscard]] std::vector<std::string> Environment() const;
 
   // Runs a shell script that ends at its first failure, in a mount namespace of its own, without the mounts of other
   // tests. It knows $pcrfs, $dataset, $mount and $scratch, an empty folder that all users may write to. Whatever it
