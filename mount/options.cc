@@ -22,7 +22,8 @@ constexpr char kMountFooter[] = R"(Options for -o (a list, and -o may be repeate
 The mount is always ro, nosuid, nodev and default_permissions. Accepted without effect, for fstab's sake: rw, dev, suid,
 exec, auto, user, _netdev, nofail, noatime, x-*, comment= and their kin.
 SIGTERM, SIGINT and SIGQUIT unmount, with -f SIGHUP (a closed terminal), too; a mount that is in use vanishes from the
-tree at once and ends when its last user does. 'pcrfs umount' leaves a mount that is in use alone.
+tree, and what is open in it fails from then on, reads that hang in a slow disk after two seconds. 'pcrfs umount' leaves
+a mount that is in use alone, and returns when the daemon has ended.
 In fstab:  DATASET MOUNTPOINT fuse.pcrfs ro,allow_other,_netdev,nofail 0 0)";
 
 constexpr char kProgramFooter[] =

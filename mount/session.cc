@@ -2,19 +2,21 @@
 
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <utility>
 
-#include "format/file.h"
 #include "mount/logging.h"
 #include "mount/mount_point.h"
 
@@ -24,10 +26,11 @@ namespace {
 constexpr int kWakeUp = SIGUSR1;
 
 // How long an end waits for requests that hang in the store.
-constexpr std::chrono::seconds kPatience{3};
+constexpr std::chrono::seconds kPatience{2};
 
 // libfuse explains a failed mount only in its log; the last line of this thread is kept for the error message.
 thread_local std::string last_line;
+thread_local bool mounting = false;
 
 void TakeFuseLog(fuse_log_level level, const char* format, va_list arguments) {
   char line[512];
@@ -36,7 +39,7 @@ void TakeFuseLog(fuse_log_level level, const char* format, va_list arguments) {
   while (!last_line.empty() && last_line.back() == '\n') last_line.pop_back();
   const std::string_view prefix = "fuse: ";
   if (last_line.compare(0, prefix.size(), prefix) == 0) last_line.erase(0, prefix.size());
-  Log(level <= FUSE_LOG_ERR ? LogLevel::kWarn : LogLevel::kDebug, "libfuse: " + last_line);
+  Log(level <= FUSE_LOG_ERR && !mounting ? LogLevel::kWarn : LogLevel::kDebug, "libfuse: " + last_line);
 }
 
 class Arguments {
@@ -62,30 +65,53 @@ class Arguments {
   char* options_ = nullptr;
 };
 
-// Whether fusermount3 lets users other than root use allow_other.
-bool UsersMayAllowOther() {
-  std::ifstream file("/etc/fuse.conf");
-  for (std::string line; std::getline(file, line);)
-    if (line.substr(0, line.find_last_not_of(" \t") + 1) == "user_allow_other") return true;
-  return false;
-}
+// While a mount is made: standard error goes into a file, since fusermount3, which mounts for users without the right
+// to, says there why it does not; and what libfuse says is kept for the error message alone.
+class CaughtStderr {
+ public:
+  CaughtStderr()
+      : file_(memfd_create("pcrfs-stderr", MFD_CLOEXEC)),
+        own_(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {
+    if (file_.valid() && own_.valid()) dup2(file_.get(), STDERR_FILENO);
+    last_line.clear();
+    mounting = true;
+  }
+  ~CaughtStderr() {
+    mounting = false;
+    if (own_.valid()) dup2(own_.get(), STDERR_FILENO);
+  }
+  CaughtStderr(const CaughtStderr&) = delete;
+  CaughtStderr& operator=(const CaughtStderr&) = delete;
 
-std::string MountFailure(const SessionOptions& options) {
-  std::string sentence = "cannot mount on " + Quoted(options.mount_point);
-  // fusermount3, which mounts for users without the right to, has said why on stderr.
-  if (last_line.empty() && options.allow_other && !UsersMayAllowOther())
-    return sentence +
-           " with allow_other: users other than root may use it only where /etc/fuse.conf has a line "
-           "'user_allow_other'";
-  sentence += ": " + (last_line.empty() ? "fusermount3 refused" : last_line);
-  if (last_line.find("Operation not permitted") != std::string::npos)
-    sentence += " (a container needs the right to: --device /dev/fuse --cap-add SYS_ADMIN)";
-  return sentence;
+  // The last line so far, without its end; empty when there is none.
+  [[nodiscard]] std::string LastLine() const {
+    std::array<char, 4096> text;
+    const ssize_t size = pread(file_.get(), text.data(), text.size(), 0);
+    std::string_view lines(text.data(), size > 0 ? static_cast<size_t>(size) : 0);
+    while (!lines.empty() && lines.back() == '\n') lines.remove_suffix(1);
+    return std::string(lines.substr(lines.rfind('\n') + 1));
+  }
+
+ private:
+  UniqueFd file_, own_;
+};
+
+Error MountFailure(const SessionOptions& options, const CaughtStderr& said) {
+  const std::string of_helper = said.LastLine();
+  const std::string& why = last_line.empty() ? of_helper : last_line;
+  std::string sentence = "cannot mount on " + Quoted(options.mount_point) + ": " +
+                         (why.empty() ? "fusermount3 refused, without a word" : why);
+  if (why.find("failed to exec") != std::string::npos)
+    sentence += " (users other than root need it: Debian package fuse3)";
+  if (why.find("Operation not permitted") != std::string::npos)
+    sentence += " (it takes CAP_SYS_ADMIN, or a fusermount3 that has it; a container gets it by --cap-add SYS_ADMIN)";
+  return {ErrorCode::kIo, sentence};
 }
 
 }  // namespace
 
-Session::Session(MountState& state, SessionOptions options) : state_(state), options_(std::move(options)) {}
+Session::Session(MountState& state, SessionOptions options)
+    : state_(state), options_(std::move(options)), ending_(eventfd(0, EFD_CLOEXEC)) {}
 
 Result<std::unique_ptr<Session>> Session::Mount(MountState& state, const SessionOptions& options) {
   std::unique_ptr<Session> made(new Session(state, options));
@@ -97,18 +123,19 @@ Result<std::unique_ptr<Session>> Session::Mount(MountState& state, const Session
   if (options.allow_other) arguments.AddOption("allow_other");
   if (options.noexec) arguments.AddOption("noexec");
 
-  last_line.clear();
-  made->session_ = fuse_session_new(arguments.Finish(), &FuseOps(), sizeof(fuse_lowlevel_ops), &state);
-  if (made->session_ == nullptr) return Fail(ErrorCode::kIo, MountFailure(options));
-  if (fuse_session_mount(made->session_, options.mount_point.c_str()) != 0)
-    return Fail(ErrorCode::kIo, MountFailure(options));
-  made->mounted_ = true;
+  {
+    const CaughtStderr said;
+    made->session_ = fuse_session_new(arguments.Finish(), &FuseOps(), sizeof(fuse_lowlevel_ops), &state);
+    made->mounted_ = made->session_ != nullptr && fuse_session_mount(made->session_, options.mount_point.c_str()) == 0;
+    if (!made->mounted_) return tl::unexpected(MountFailure(options, said));
+  }
+  if (!IsPassedDescriptor(options.mount_point)) made->mount_ = FindMount(options.mount_point);
   state.reads.Allow(ReadQueue::ReadsAtOnce(options.max_threads));
   return made;
 }
 
 Session::~Session() {
-  Unmount();
+  (void)Unmount();
   if (session_ != nullptr) fuse_session_destroy(session_);
 }
 
@@ -135,6 +162,8 @@ Result<void> Session::Serve() {
   state_.initialised.notify_all();
   const std::lock_guard lock(mutex_);
   serving_ = false;
+  served_ = true;
+  (void)eventfd_write(ending_.get(), 1);
   finished_.notify_all();
   sigaction(kWakeUp, &before, nullptr);
   if (result < 0) return SystemFail("serving " + Quoted(options_.mount_point) + " failed", -result);
@@ -143,6 +172,7 @@ Result<void> Session::Serve() {
 
 bool Session::Stop() {
   fuse_session_exit(session_);
+  (void)eventfd_write(ending_.get(), 1);
   state_.reads.Refuse();
   // libfuse looks at that flag and then waits on a semaphore; between the two a single signal would be lost.
   std::unique_lock lock(mutex_);
@@ -162,12 +192,35 @@ bool Session::Stop() {
 void Session::CutOff() {
   const UniqueFd nowhere(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (nowhere.valid()) dup3(nowhere.get(), fuse_session_fd(session_), O_CLOEXEC);
-  if (!mounted_.exchange(false) || IsPassedDescriptor(options_.mount_point)) return;
+  if (!mounted_.exchange(false) || !IsThere()) return;
   if (const auto gone = TakeDown(options_.mount_point, true); !gone) Log(LogLevel::kError, gone.error().message);
 }
 
-void Session::Unmount() {
-  if (mounted_.exchange(false)) fuse_session_unmount(session_);
+// Not, for example, another mount in its place.
+bool Session::IsThere() const { return mount_ && FindMount(options_.mount_point) == mount_; }
+
+void Session::AwaitEnd() {
+  pollfd waiting[] = {{-1, 0, 0}, {ending_.get(), POLLIN, 0}};
+  {
+    const std::lock_guard lock(mutex_);
+    if (served_) return;
+    waiting[0].fd = fuse_session_fd(session_);  // POLLERR, whatever is asked for, when the kernel has let go of it
+  }
+  while (poll(waiting, std::size(waiting), -1) < 0 && errno == EINTR) {
+  }
+}
+
+Result<void> Session::Unmount() {
+  if (!mounted_.exchange(false)) return {};
+  fuse_session_unmount(session_);
+  // fusermount3 returns before the mount table shows it.
+  for (int tries = 0; IsThere(); ++tries) {
+    if (tries == 20)
+      return Fail(ErrorCode::kBusy, "the mount on " + Quoted(options_.mount_point) +
+                                        " cannot be taken down and is dead now; 'umount -l', as root, takes it down");
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  }
+  return {};
 }
 
 Result<void> Session::Probe() const {

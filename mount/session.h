@@ -13,10 +13,13 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "format/error.h"
+#include "format/file.h"
 #include "mount/fuse_ops.h"
+#include "mount/mount_table.h"
 
 struct fuse_session;
 
@@ -39,12 +42,16 @@ class Session {
 
   // Answers requests until the file system is unmounted, by anyone, or Stop is called.
   [[nodiscard]] Result<void> Serve();
-  // Makes Serve return soon; true when it has. Called before Serve, that will return at once. False when after a few
+  // Makes Serve return soon; true when it has. Called before Serve, that will return at once. False when after two
   // seconds requests still hang in the store: then the mount is taken down and whoever waits for it gets errors, but
   // Serve returns only when the store gives in.
   bool Stop();
-  // Takes the mount down, lazily when it is in use. After Serve.
-  void Unmount();
+  // Returns when Serve has nothing more to wait for but requests that it began: the file system was unmounted, or Stop
+  // was called, or Serve has returned. While another thread is in Serve or is about to be.
+  void AwaitEnd();
+  // Takes the mount down, lazily when it is in use. After Serve; only the first call does anything. kBusy when it is
+  // still there, without a server.
+  Result<void> Unmount();
   // Waits until the mount is seen to work, while another thread is in Serve: a stat of the mount point is answered by
   // this session.
   [[nodiscard]] Result<void> Probe() const;
@@ -52,15 +59,18 @@ class Session {
  private:
   Session(MountState& state, SessionOptions options);
   void CutOff();
+  [[nodiscard]] bool IsThere() const;
 
   MountState& state_;
   SessionOptions options_;
   fuse_session* session_ = nullptr;
   std::atomic<bool> mounted_{false};
+  std::optional<MountedThere> mount_;  // as the table had it first; nothing for a descriptor that was mounted already
 
+  UniqueFd ending_;  // an eventfd, readable once AwaitEnd need not wait
   std::mutex mutex_;
   std::condition_variable finished_;
-  bool serving_ = false;
+  bool serving_ = false, served_ = false;
   pthread_t serving_thread_{};
 };
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -113,6 +114,8 @@ ControlFacts Facts(const MountCommand& command, const FileSystem& files) {
 
 // When reads hang in the store: nothing of ours can make them return.
 [[noreturn]] void EndWithoutWaiting(const std::string& mount_point) {
+  static std::mutex once;
+  once.lock();
   NotifyStopping();
   Log(LogLevel::kError, Quoted(mount_point) + " is unmounted, and reads of its data set that hang were not waited for");
   StopLogging();
@@ -136,17 +139,21 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
 
   const std::string sentence = MountedSentence(command, **files);
   Result<void> probed;
-  std::thread probe([&] {
+  std::thread attendant([&] {
     probed = (*session)->Probe();
-    if (!probed || !ready(kExitDone, sentence)) stop();
+    if (probed && ready(kExitDone, sentence)) (*session)->AwaitEnd();
+    stop();
   });
   auto served = (*session)->Serve();
   signals.Attach([] {});  // it is stopping
   NotifyStopping();
-  (*session)->Unmount();
-  probe.join();
+  const auto unmounted = (*session)->Unmount();
+  attendant.join();
   if (!probed) return probed;
-  Log(LogLevel::kInfo, Quoted(command.mount_point) + " is unmounted");
+  if (unmounted)
+    Log(LogLevel::kInfo, Quoted(command.mount_point) + " is unmounted");
+  else
+    Log(LogLevel::kWarn, unmounted.error().message);
   return served;
 }
 

@@ -260,14 +260,17 @@ TEST_F(SlowStoreTest, ReadsThatWaitWhenServingEndsAreNotStartedAnyMore) {
 
 TEST_F(SlowStoreTest, AnEndDoesNotWaitForReadsThatHang) {
   std::vector<std::thread> readers;
+  std::atomic<int> opened{0};
   for (int i = 0; i < 8; ++i)
     readers.emplace_back([&, i] {
       const UniqueFd fd(open((mount_ / ("scan5" + Name(i))).c_str(), O_RDONLY | O_DIRECT));
+      ++opened;
       Page page;
       EXPECT_EQ(read(fd.get(), &page, sizeof page), -1);
       EXPECT_TRUE(errno == EIO || errno == ECONNABORTED || errno == ENOTCONN) << errno;
     });
   EXPECT_TRUE(store_.AwaitReads(kWorkers - 1));
+  EXPECT_TRUE(testing::Eventually([&] { return opened == 8; }));
   std::thread stop([&] { mount_.Stop(); });
   for (std::thread& reader : readers) reader.join();
   EXPECT_TRUE(testing::Eventually([&] { return !FindMount(photos_.mount_point()); }));
@@ -335,9 +338,9 @@ TEST_F(HangingDiskTest, ReadersOfADiskThatHangsAreKilledAndTheMountIsTakenDown) 
     EXPECT_TRUE(status && WIFSIGNALED(*status));
     if (!status) disk_.Release(), Reap(child);
   }
-  EXPECT_EQ(photos_.Pcrfs({"umount", photos_.mount_point()}).status, 0);
-  disk_.Release();
-  EXPECT_TRUE(testing::Eventually([&] { return Daemons().empty(); }));
+  EXPECT_GT(disk_.reads(), 0) << "they hang still";
+  EXPECT_EQ(photos_.Pcrfs({"umount", photos_.mount_point()}).status, 0) << "it waits for the daemon";
+  EXPECT_TRUE(Daemons().empty());
 }
 
 TEST_F(HangingDiskTest, WhatHungIsRightInTheEnd) {

@@ -155,12 +155,17 @@ class BindTest(Around):
 class NamespaceTest(Around):
     def test_a_namespace_that_outlives_umount_reads_on_and_then_the_daemon_ends(self):
         mount = self.folder(b"mount")
-        with pcrfs.mounted(dataset, at=mount):
-            reader = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c",
-                                       'echo ready; read go; cat "$1"; echo; read end', "sh", mount + b"/scan3/large.bin"],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            self.assertEqual(reader.stdout.readline(), b"ready\n")
-        self.assertTrue(self.daemons(mount))
+        pcrfs("mount", dataset, mount)
+        reader = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                                   'echo ready; read go; cat "$1"; echo; read end', "sh", mount + b"/scan3/large.bin"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(reader.stdout.readline(), b"ready\n")
+        [daemon] = self.daemons(mount)
+        done = subprocess.run([pcrfs.program, "umount", mount], stderr=subprocess.PIPE, timeout=TIMEOUT, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, b" is unmounted, but its daemon, process %s, has not ended" % daemon.encode())
+        self.assertFalse(is_mounted(mount))
+        self.assertEqual(self.daemons(mount), [daemon])
         reader.stdin.write(b"go\n")
         reader.stdin.flush()
         data = read(wanted + b"/scan3/large.bin") + b"\n"

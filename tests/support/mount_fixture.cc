@@ -9,14 +9,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "cache/catalog_builder.h"
 #include "format/dataset.h"
+#include "format/file.h"
 #include "fs/dataset_shards.h"
 #include "mount/mount_point.h"
 
@@ -51,6 +52,16 @@ std::string Text(const std::string& path) {
   return std::string(AsText(bytes));
 }
 
+// A file of /proc, whose process may end at any moment: then what there was, or nothing. (A stream would throw.)
+std::string ProcText(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  std::array<char, 4096> part;
+  for (ssize_t size = 0; fd.valid() && (size = read(fd.get(), part.data(), part.size())) > 0;)
+    text.append(part.data(), static_cast<size_t>(size));
+  return text;
+}
+
 }  // namespace
 
 ProgramResult RunProgram(const std::vector<std::string>& words) {
@@ -83,8 +94,7 @@ bool Eventually(const std::function<bool()>& is_so) {
 }
 
 bool IsRunning(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = ProcText("/proc/" + std::to_string(process) + "/stat");
   const size_t name_end = text.rfind(')');
   return name_end != std::string::npos && text.compare(name_end, 3, ") Z") != 0;
 }
@@ -142,8 +152,7 @@ std::vector<pid_t> ProcessesOf(const std::string& mount_point) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
-    const std::string words{std::istreambuf_iterator<char>(file), {}};
+    const std::string words = ProcText(entry.path() / "cmdline");
     // NUL-terminated words; the test programs themselves never have this mount point among theirs.
     if (words.find('\0' + mount_point + '\0') != std::string::npos) processes.push_back(std::atoi(name.c_str()));
   }

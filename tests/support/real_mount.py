@@ -141,6 +141,8 @@ def in_own_namespace():
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv],
                               env=environment, check=False)
         sys.exit(done.returncode)
+    # Copies of other tests' mounts: their daemons would serve on here when they are unmounted there.
+    subprocess.run(["umount", "-c", "-i", "-l", "-a", "-t", "fuse.pcrfs"], check=False)
 
 
 @contextlib.contextmanager
