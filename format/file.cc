@@ -153,6 +153,13 @@ void FileSource::WillNeed(uint64_t offset, uint64_t size) const {
   }
 }
 
+void FileSource::Refresh(uint64_t offset, uint64_t size) const {
+  // Only whole pages are dropped.
+  static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t begin = offset / page * page, end = (offset + size + page - 1) / page * page;
+  posix_fadvise(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(end - begin), POSIX_FADV_DONTNEED);
+}
+
 Result<void> MemorySource::ReadAt(uint64_t offset, MutableByteSpan out) const {
   if (auto within = CheckWithinSource(*this, offset, out.size()); !within) return within;
   std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());

@@ -60,6 +60,9 @@ class ByteSource {
   [[nodiscard]] virtual bool ReadPartsAtHand(uint64_t offset, std::span<const MutableByteSpan> parts) const;
   // Advice that [offset, offset + size) will be read soon; may block for as long as the device takes requests.
   virtual void WillNeed(uint64_t /*offset*/, uint64_t /*size*/) const {}
+  // Lets go of what is cached of [offset, offset + size) on this side, so that the next read asks where the bytes are
+  // kept. As far as that can be had.
+  virtual void Refresh(uint64_t /*offset*/, uint64_t /*size*/) const {}
 };
 
 // A regular file on a mounted file system, read by pread(2). Kept open, so it can be unlinked meanwhile.
@@ -80,6 +83,7 @@ class FileSource final : public ByteSource {
   [[nodiscard]] Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const override;
   [[nodiscard]] bool ReadPartsAtHand(uint64_t offset, std::span<const MutableByteSpan> parts) const override;
   void WillNeed(uint64_t offset, uint64_t size) const override;
+  void Refresh(uint64_t offset, uint64_t size) const override;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   // As fstat(2) gave it at opening.

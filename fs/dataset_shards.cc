@@ -1,25 +1,53 @@
 #include "fs/dataset_shards.h"
 
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "cache/catalog_builder.h"
 
 namespace pcrfs {
 
-ShardSet::Opener OpenerOf(Dataset dataset, std::vector<ShardStamp> stamps) {
-  struct Owned {
-    Dataset dataset;
-    std::vector<ShardStamp> stamps;
-  };
-  const auto owned = std::make_shared<const Owned>(Owned{std::move(dataset), std::move(stamps)});
-  return [owned](size_t position) -> Result<std::unique_ptr<ByteSource>> {
-    auto shard = owned->dataset.OpenShard(position);
+namespace {
+
+class ShardOpener {
+ public:
+  ShardOpener(Dataset dataset, std::vector<ShardStamp> stamps)
+      : dataset_(std::move(dataset)), stamps_(std::move(stamps)) {}
+
+  Result<std::unique_ptr<ByteSource>> Open(size_t position) {
+    auto shard = dataset_.OpenShard(position);
     if (!shard) return PassOn(std::move(shard));
-    if (StampOf(owned->dataset.index().rows[position], (*shard)->status()) != owned->stamps[position])
-      return Fail(ErrorCode::kStale,
-                  "shard " + Quoted((*shard)->name()) + " was changed since the data set was mounted");
+    const ShardStamp stamp = StampOf(dataset_.index().rows[position], (*shard)->status());
+    if (!IsKnown(position, stamp)) {
+      // Another file; it may still be the same shard, copied back or restored.
+      if (const auto index = dataset_.ReadShardIndex(position, **shard); !index)
+        return tl::unexpected<Error>(index.error());
+      Accept(position, stamp);
+    }
     return std::unique_ptr<ByteSource>(*std::move(shard));
+  }
+
+ private:
+  bool IsKnown(size_t position, const ShardStamp& stamp) {
+    const std::lock_guard lock(mutex_);
+    return stamps_[position] == stamp;
+  }
+  void Accept(size_t position, const ShardStamp& stamp) {
+    const std::lock_guard lock(mutex_);
+    stamps_[position] = stamp;
+  }
+
+  const Dataset dataset_;
+  std::mutex mutex_;
+  std::vector<ShardStamp> stamps_;
+};
+
+}  // namespace
+
+ShardSet::Opener OpenerOf(Dataset dataset, std::vector<ShardStamp> stamps) {
+  return [opener = std::make_shared<ShardOpener>(std::move(dataset), std::move(stamps))](size_t position) {
+    return opener->Open(position);
   };
 }
 

@@ -1,8 +1,9 @@
 // The shards of a data set as a ShardSet takes them: what each must be, and how to open it.
 //
 // The opener is the one way from here to the store: what it gives is any ByteSource, so a shard need not be a file.
-// It owns the data set, and may be called from many threads at once. Errors: those of opening, and kStale (another file
-// than the catalog was built from).
+// It owns the data set, and may be called from many threads at once. A file that is not the one the catalog was built
+// from is taken when its index says that it is the same shard. Errors: those of opening and reading it, and kStale
+// (another shard).
 #ifndef PCRFS_FS_DATASET_SHARDS_H_
 #define PCRFS_FS_DATASET_SHARDS_H_
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <mutex>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -44,50 +42,7 @@ tl::unexpected<Error> Stale(Ino ino) {
 
 tl::unexpected<Error> NotDirectory() { return Fail(ErrorCode::kNotDirectory, "a file is no directory"); }
 
-tl::unexpected<Error> NotAtHand() { return Fail(ErrorCode::kBusy, std::string()); }
-
-// What of a shard can be read without waiting.
-class AtHandOnly final : public ByteSource {
- public:
-  explicit AtHandOnly(const ByteSource& shard) : shard_(shard) {}
-  [[nodiscard]] const std::string& name() const override { return shard_.name(); }
-  [[nodiscard]] uint64_t size() const override { return shard_.size(); }
-  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override {
-    return ReadParts(offset, std::span<const MutableByteSpan>(&out, 1));
-  }
-  [[nodiscard]] Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const override {
-    if (!shard_.ReadPartsAtHand(offset, parts)) return NotAtHand();
-    return {};
-  }
-
- private:
-  const ByteSource& shard_;
-};
-
 }  // namespace
-
-// Which bad places were told of: the kernel asks again page by page, a log needs one line. Bounded.
-class FileSystem::Faults {
- public:
-  explicit Faults(FaultObserver observer) : observer_(std::move(observer)) {}
-
-  // True the first time.
-  bool Tell(uint64_t where, uint64_t offset, const Error& error) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (told_.size() >= kMost || !told_.emplace(where, offset).second) return false;
-    }
-    if (observer_) observer_(error);
-    return true;
-  }
-
- private:
-  static constexpr size_t kMost = 10'000;
-
-  FaultObserver observer_;
-  std::mutex mutex_;
-  std::set<std::pair<uint64_t, uint64_t>> told_;
-};
 
 // What an inode number means: the root above several levels, its symlink, or a node of one level's tree.
 struct FileSystem::Place {
@@ -100,9 +55,9 @@ struct FileSystem::Place {
 FileSystem::FileSystem(std::unique_ptr<Catalog> catalog, std::unique_ptr<ShardSet> shards, MountView view,
                        FaultObserver on_fault)
     : catalog_(std::move(catalog)),
-      shards_(std::move(shards)),
+      store_(std::make_unique<StoreReader>(std::move(shards))),
       view_(view),
-      faults_(std::make_unique<Faults>(std::move(on_fault))) {}
+      on_fault_(std::move(on_fault)) {}
 
 FileSystem::~FileSystem() = default;
 
@@ -301,16 +256,13 @@ Result<void> FileSystem::ReadNode(const NodeInfo& info, Level level, uint64_t of
       return CatalogFault(std::move(read).error());
     crcs = {range.first, some};
   }
-  const auto groups_read = info.kind == NodeKind::kImage ? std::optional(level) : std::nullopt;
+  const StoreReader::Part part{info.shard, info.layout, level, levels(), crcs, offset};
   if (waiting == Waiting::kNever) {
-    const auto shard = shards_->UseOpen(info.shard, groups_read);
-    if (!shard || !ReadAtLevel(info.layout, level, levels(), crcs, AtHandOnly(*shard), offset, out)) return NotAtHand();
-    return {};
+    if (store_->ReadAtHand(part, out)) return {};
+    return Fail(ErrorCode::kBusy, std::string());
   }
-  auto shard = shards_->Use(info.shard, groups_read);
-  if (!shard) return ShardFault(info, UINT64_MAX, std::move(shard).error());
-  auto read = ReadAtLevel(info.layout, level, levels(), crcs, **shard, offset, out);
-  if (!read) return ShardFault(info, read.error().offset, std::move(read.error().error));
+  auto read = store_->Read(part, out);
+  if (!read) return ShardFault(info, level, std::move(read).error());
   return {};
 }
 
@@ -318,18 +270,21 @@ tl::unexpected<Error> FileSystem::CatalogFault(Error error) const {
   const bool damaged = error.code == ErrorCode::kDamaged;
   if (damaged) error.message += "; the next mount builds the catalog anew";
   if (!damaged) error.code = ErrorCode::kIo;  // to the user no missing file
-  const bool first = faults_->Tell(UINT64_MAX, damaged ? 0 : 1, error);
+  const bool first = !(damaged ? told_damaged_ : told_unreadable_).exchange(true);
+  if (first && on_fault_) on_fault_(error);
   if (first && damaged) catalog_->SetAside();
   return tl::unexpected<Error>(std::move(error));
 }
 
-tl::unexpected<Error> FileSystem::ShardFault(const NodeInfo& info, uint64_t offset, Error error) const {
+tl::unexpected<Error> FileSystem::ShardFault(const NodeInfo& info, Level level, StoreFault fault) const {
+  Error& error = fault.error;
   const auto path = catalog_->Path(info.node);
-  error.message = "shard " + Quoted(shards_->facts(info.shard).name) + ", " +
-                  (path ? Quoted(*path) : "node " + std::to_string(info.node)) + ": " + error.message;
+  error.message = "shard " + Quoted(store_->shards().facts(info.shard).name) + ", " +
+                  (path ? Quoted(*path) : "node " + std::to_string(info.node)) + " at level " +
+                  std::to_string(level.number()) + ": " + error.message;
   // To the user the file is there; it is its bytes that cannot be had.
   if (error.code != ErrorCode::kDamaged && error.code != ErrorCode::kStale) error.code = ErrorCode::kIo;
-  faults_->Tell(info.shard, offset, error);
+  if (fault.is_new && on_fault_) on_fault_(error);
   return tl::unexpected<Error>(std::move(error));
 }
 

@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@
 #include "format/level.h"
 #include "fs/ino.h"
 #include "fs/shard_set.h"
+#include "fs/store_reader.h"
 
 namespace pcrfs {
 
@@ -62,9 +64,10 @@ struct DirEntry {
   uint64_t offset = 0;    // pass as `after` to go on behind this entry; the same for ever
 };
 
-// Told of each bad place on disk, once: a block of a shard that does not match its checksum or cannot be read. Of the
-// catalog, once of the first damage and once of the first failure to read it, since the next mount builds it anew. From
-// any thread, possibly several at once. After 10,000 places it stays silent.
+// Told of each bad place on disk, once until it has been read again: a block of a shard that does not match its
+// checksum or cannot be read, or a shard that cannot be opened. Of the catalog, once of the first damage and once of
+// the first failure to read it, since the next mount builds it anew. From any thread, possibly several at once. While
+// 10,000 places are bad it stays silent of more.
 using FaultObserver = std::function<void(const Error&)>;
 
 class FileSystem {
@@ -98,7 +101,6 @@ class FileSystem {
   [[nodiscard]] const Catalog& catalog() const { return *catalog_; }
 
  private:
-  class Faults;
   struct Place;
 
   [[nodiscard]] Result<Place> Locate(Ino ino) const;
@@ -119,12 +121,13 @@ class FileSystem {
   [[nodiscard]] Level highest() const;
   // Tells the observer of damage in the catalog and sets it aside, once, and passes every error on.
   [[nodiscard]] tl::unexpected<Error> CatalogFault(Error error) const;
-  [[nodiscard]] tl::unexpected<Error> ShardFault(const NodeInfo& info, uint64_t offset, Error error) const;
+  [[nodiscard]] tl::unexpected<Error> ShardFault(const NodeInfo& info, Level level, StoreFault fault) const;
 
   std::unique_ptr<Catalog> catalog_;
-  std::unique_ptr<ShardSet> shards_;
+  std::unique_ptr<StoreReader> store_;
   MountView view_;
-  std::unique_ptr<Faults> faults_;
+  FaultObserver on_fault_;
+  mutable std::atomic<bool> told_damaged_{false}, told_unreadable_{false};  // of the catalog
 };
 
 }  // namespace pcrfs

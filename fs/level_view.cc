@@ -57,6 +57,9 @@ Done ForEachPart(const EntryLayout& layout, Level level, int highest, uint64_t o
   return level.number() >= highest ? consider({Part::Kind::kTail, 0, layout.tail}) : Done();
 }
 
+// Buffers one behind the other: what comes before what is wanted, that, and what follows it.
+using Pieces = std::array<MutableByteSpan, 3>;
+
 // Bytes before and behind what is wanted, down to and up to the borders of blocks.
 struct Padding {
   uint64_t head, tail;
@@ -74,8 +77,8 @@ MutableByteSpan Scratch() {
   return {bytes.get(), 2 * kChecksumBlock};
 }
 
-tl::unexpected<BlockFault> Fault(ErrorCode code, std::string message, uint64_t offset) {
-  return tl::unexpected<BlockFault>({Error{code, std::move(message)}, offset});
+tl::unexpected<BlockFault> Fault(ErrorCode code, std::string message, uint64_t offset, uint64_t size) {
+  return tl::unexpected<BlockFault>({Error{code, std::move(message)}, offset, size});
 }
 
 // Checks the blocks of `part` from `block` on, whose bytes lie in `pieces`, one after the other.
@@ -83,7 +86,8 @@ Done CheckBlocks(const Part& part, uint64_t block, const CrcWindow& crcs, std::s
   ByteSpan rest;
   for (const uint64_t end = BlockCount(part.from + part.size); block < end; ++block) {
     uint32_t found = 0;
-    for (uint64_t left = std::min(kChecksumBlock, part.extent.size - block * kChecksumBlock); left > 0;) {
+    const uint64_t size = std::min(kChecksumBlock, part.extent.size - block * kChecksumBlock);
+    for (uint64_t left = size; left > 0;) {
       for (; rest.empty(); pieces = pieces.subspan(1)) rest = pieces.front();
       const ByteSpan taken = rest.first(static_cast<size_t>(std::min<uint64_t>(left, rest.size())));
       found = Crc32(taken, found);
@@ -92,28 +96,58 @@ Done CheckBlocks(const Part& part, uint64_t block, const CrcWindow& crcs, std::s
     }
     const uint64_t offset = part.extent.offset + block * kChecksumBlock, index = part.extent.first_crc + block;
     if (index < crcs.first || index - crcs.first >= crcs.values.size())
-      return Fault(ErrorCode::kInvalidArgument, "no checksum was given for " + Name(part), offset);
+      return Fault(ErrorCode::kInvalidArgument, "no checksum was given for " + Name(part), offset, size);
     const uint32_t expected = crcs.values[static_cast<size_t>(index - crcs.first)];
     if (found == expected) continue;
     char text[48];
     std::snprintf(text, sizeof text, "CRC-32 expected %08x, found %08x", expected, found);
-    return Fault(ErrorCode::kDamaged, Name(part) + ", block at offset " + std::to_string(offset) + ": " + text, offset);
+    return Fault(ErrorCode::kDamaged, Name(part) + ", block at offset " + std::to_string(offset) + ": " + text, offset,
+                 size);
   }
+  return {};
+}
+
+// `size` bytes of the buffers `pieces`, from `from` on.
+Pieces Cut(const Pieces& pieces, uint64_t from, uint64_t size) {
+  Pieces cut;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const uint64_t skipped = std::min<uint64_t>(from, pieces[i].size());
+    const uint64_t taken = std::min(size, pieces[i].size() - skipped);
+    cut[i] = pieces[i].subspan(static_cast<size_t>(skipped), static_cast<size_t>(taken));
+    from -= skipped;
+    size -= taken;
+  }
+  return cut;
+}
+
+// Fills `pieces` with the bytes of `part` from `begin` on.
+Done ReadBlocks(const Part& part, uint64_t begin, const ByteSource& shard, const Pieces& pieces) {
+  const uint64_t end = begin + pieces[0].size() + pieces[1].size() + pieces[2].size();
+  const auto read = [&](uint64_t from, uint64_t to) -> Done {
+    const uint64_t offset = part.extent.offset + from;
+    auto filled = shard.ReadParts(offset, Cut(pieces, from - begin, to - from));
+    if (filled) return {};
+    return tl::unexpected<BlockFault>({std::move(filled).error(), offset, to - from});
+  };
+  const auto block_end = [end](uint64_t at) { return std::min((at / kChecksumBlock + 1) * kChecksumBlock, end); };
+  auto all = read(begin, end);
+  if (all || block_end(begin) == end) return all;
+  for (uint64_t at = begin; at < end; at = block_end(at))
+    if (auto block = read(at, block_end(at)); !block) return block;
   return {};
 }
 
 // Blocks are read whole, by one request, what is wanted straight to where it is wanted.
 Done ReadPart(const Part& part, bool checked, const CrcWindow& crcs, const ByteSource& shard, MutableByteSpan out) {
   const Padding padding = checked ? PaddingOf(part) : Padding{0, 0};
-  std::array<MutableByteSpan, 3> pieces = {MutableByteSpan(), out, MutableByteSpan()};
+  Pieces pieces = {MutableByteSpan(), out, MutableByteSpan()};
   if (padding.head + padding.tail > 0) {
     const MutableByteSpan scratch = Scratch();
     pieces[0] = scratch.first(static_cast<size_t>(padding.head));
     pieces[2] = scratch.last(static_cast<size_t>(padding.tail));
   }
   const uint64_t begin = part.from - padding.head;
-  if (auto read = shard.ReadParts(part.extent.offset + begin, pieces); !read)
-    return tl::unexpected<BlockFault>({std::move(read).error(), part.extent.offset + begin});
+  if (auto read = ReadBlocks(part, begin, shard, pieces); !read) return read;
   return checked ? CheckBlocks(part, begin / kChecksumBlock, crcs, pieces) : Done();
 }
 
@@ -135,7 +169,7 @@ Done ReadAtLevel(const EntryLayout& layout, Level level, int highest, const CrcW
                  uint64_t offset, MutableByteSpan out) {
   const uint64_t size = SizeAtLevel(layout, level, highest);
   if (layout.extents.empty() || offset > size || out.size() > size - offset)
-    return Fault(ErrorCode::kInvalidArgument, "a read beyond the end of the file", 0);
+    return Fault(ErrorCode::kInvalidArgument, "a read beyond the end of the file", 0, 0);
   return ForEachPart(layout, level, highest, offset, out.size(), [&](const Part& part) -> Done {
     const MutableByteSpan wanted = out.first(static_cast<size_t>(part.size));
     out = out.subspan(wanted.size());

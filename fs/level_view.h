@@ -33,14 +33,16 @@ struct CrcRange {
 // The CRCs that a ReadAtLevel of the same arguments needs; none when the entry has no checksums.
 [[nodiscard]] CrcRange CrcsNeeded(const EntryLayout& layout, Level level, int highest, uint64_t offset, uint64_t size);
 
-// Why a read failed, and where: the first block of the shard that the failing read touched.
+// Why a read failed, and where: the first block that could not be read or does not match its checksum, or what of it
+// was to be read.
 struct BlockFault {
   Error error;
-  uint64_t offset = 0;  // from the start of the shard
+  uint64_t offset = 0, size = 0;  // offset: from the start of the shard
 };
 
 // Fills `out` with the bytes from `offset`, which together must lie within SizeAtLevel; `crcs` covers CrcsNeeded. Each
-// checksum block that is touched is read whole and checked; after a failure what `out` holds is worth nothing.
+// checksum block that is touched is read whole and checked; after a failure what `out` holds is worth nothing. Blocks
+// are read by one request; where that fails, one by one, so that one which cannot be read is known by its offset.
 // kDamaged: a block's CRC differs (message: fragment, offset, expected, found). kInvalidArgument: `offset`, `out` or
 // `crcs` not as said. kIo, kStale: from `shard`.
 [[nodiscard]] tl::expected<void, BlockFault> ReadAtLevel(const EntryLayout& layout, Level level, int highest,

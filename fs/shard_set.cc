@@ -20,9 +20,6 @@ constexpr rlim_t kReservedDescriptors = 256;
 // Of the memory available, the share that prefixes may take.
 constexpr uint64_t kShareOf4 = 3;
 
-// When there was no memory for read-ahead, it is asked for again after this long, if the shard is still used.
-constexpr std::chrono::seconds kAskAgain{1};
-
 // Raises the soft limit to the hard one, as no privilege is needed for it.
 size_t MaxOpenShards() {
   rlimit limit{};
@@ -43,11 +40,14 @@ struct ShardSet::Impl {
     bool used = false;  // since the search for one to close last came by
     Prefetcher::TimePoint last_used{};
     Prefetcher::TimePoint refused{};  // when there was last no memory for its read-ahead
+    Prefetcher::TimePoint opened_again{};
+    std::optional<Error> not_opened;  // why not, that time
   };
 
   Impl(size_t count, Opener shard_opener, const ShardSetOptions& options)
       : opener(std::move(shard_opener)),
         max_open(std::max<size_t>(1, options.max_open == 0 ? MaxOpenShards() : options.max_open)),
+        try_again(options.try_again),
         slots(count),
         prefetcher({options.memory_for_prefixes ? options.memory_for_prefixes
                                                 : [] { return AvailableMemory() / 4 * kShareOf4; },
@@ -69,6 +69,7 @@ struct ShardSet::Impl {
 
   Opener opener;
   const size_t max_open;
+  const std::chrono::milliseconds try_again;
   std::vector<Slot> slots;
   std::array<std::mutex, 64> mutexes;  // slot i is guarded by Mutex(i); taken after open_mutex, never before
   std::mutex open_mutex;
@@ -122,7 +123,9 @@ std::shared_ptr<const ByteSource> ShardSet::Impl::CloseOne() {
 }
 
 ShardSet::ShardSet(std::vector<ShardFacts> facts, Opener opener, ShardSetOptions options)
-    : facts_(std::move(facts)), impl_(std::make_unique<Impl>(facts_.size(), std::move(opener), options)) {}
+    : facts_(std::move(facts)),
+      try_again_(options.try_again),
+      impl_(std::make_unique<Impl>(facts_.size(), std::move(opener), options)) {}
 ShardSet::~ShardSet() = default;
 
 // What a use of a shard finds, and whether it is the first at that level.
@@ -133,7 +136,7 @@ ShardSet::Impl::Touched ShardSet::Impl::Touch(size_t position, std::optional<Lev
   if (now - slot.last_used >= Prefetcher::kIdle) slot.level = 0;
   slot.last_used = now;
   slot.used = true;
-  const bool asked_lately = now - slot.refused < kAskAgain;
+  const bool asked_lately = now - slot.refused < try_again;
   const Touched touched{slot.source, level && level->number() > slot.level && !asked_lately, slot.level};
   if (touched.first && slot.source) slot.level = level->number();
   return touched;
@@ -152,7 +155,7 @@ Result<std::shared_ptr<const ByteSource>> ShardSet::Use(size_t position, std::op
   if (!touched.source) {
     auto opened = Open(position);
     if (!opened) return opened;
-    touched.source = *std::move(opened);
+    touched.source = impl_->Keep(position, *std::move(opened));
     const std::lock_guard lock(impl_->Mutex(position));
     if (touched.first) impl_->slots[position].level = level->number();
   }
@@ -178,7 +181,7 @@ uint64_t ShardSet::PrefixEnd(size_t position, Level level) const {
   return level.number() == Level::kMaximum ? ends.back() : ends[std::min(level.index() + 1, ends.size() - 1)];
 }
 
-Result<std::shared_ptr<const ByteSource>> ShardSet::Open(size_t position) {
+Result<std::shared_ptr<const ByteSource>> ShardSet::Open(size_t position) const {
   auto opened = impl_->opener(position);
   if (!opened) return PassOn(std::move(opened));
   const ShardFacts& facts = facts_[position];
@@ -186,7 +189,36 @@ Result<std::shared_ptr<const ByteSource>> ShardSet::Open(size_t position) {
     return Fail(ErrorCode::kStale,
                 "shard " + Quoted((*opened)->name()) + " is not the one that the catalog was built from: expected " +
                     std::to_string(facts.file_size) + " bytes, found " + std::to_string((*opened)->size()));
-  return impl_->Keep(position, *std::move(opened));
+  return std::shared_ptr<const ByteSource>(*std::move(opened));
+}
+
+Result<std::shared_ptr<const ByteSource>> ShardSet::OpenAgain(size_t position,
+                                                              const std::shared_ptr<const ByteSource>& failed) {
+  const Prefetcher::TimePoint now = Prefetcher::Clock::now();
+  {
+    const std::lock_guard lock(impl_->Mutex(position));
+    Impl::Slot& slot = impl_->slots[position];
+    if (slot.source && slot.source != failed) return slot.source;
+    if (now - slot.opened_again < try_again_) {
+      if (slot.not_opened) return tl::unexpected<Error>(*slot.not_opened);
+      return nullptr;
+    }
+    slot.opened_again = now;
+  }
+  auto opened = Open(position);
+  const std::lock_guard lock(impl_->Mutex(position));
+  impl_->slots[position].not_opened = opened ? std::nullopt : std::optional(opened.error());
+  return opened;
+}
+
+void ShardSet::Replace(size_t position, const std::shared_ptr<const ByteSource>& failed,
+                       const std::shared_ptr<const ByteSource>& fresh) {
+  std::shared_ptr<const ByteSource> closed;  // after the lock
+  const std::lock_guard lock(impl_->Mutex(position));
+  Impl::Slot& slot = impl_->slots[position];
+  if (slot.source != failed) return;
+  closed = std::exchange(slot.source, fresh);
+  slot.level = 0;  // of this one nothing was read ahead
 }
 
 void ShardSet::WaitForReadAhead() { impl_->prefetcher.Drain(); }

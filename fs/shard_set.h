@@ -4,13 +4,14 @@
 // descriptors (RLIMIT_NOFILE), those not used lately are closed. When level k of a shard is first touched, a helper
 // thread asks the kernel for the shard's prefix up to group k, lowest group first, as long as the prefixes in use
 // (touched in the last 30 s) fit the memory that is available (memory_limit.h); beyond that exactly the fragments are
-// read, and the prefix is asked for again a second later. The reader of the first image does not wait for it.
+// read, and the prefix is asked for again a little later. The reader of the first image does not wait for it.
 //
 // Ownership: owns descriptors and the helper thread. Thread safety: all methods from any number of threads.
 // Errors: what the opener gives, and kStale (another size than the catalog was built from).
 #ifndef PCRFS_FS_SHARD_SET_H_
 #define PCRFS_FS_SHARD_SET_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,6 +35,8 @@ struct ShardSetOptions {
   size_t max_open = 0;  // shards kept open; 0 = what RLIMIT_NOFILE allows, after raising it to its hard limit
   // Bytes of memory that prefixes may take now; asked at most once a second, by the helper thread.
   std::function<uint64_t()> memory_for_prefixes;
+  // What failed, and what the memory did not allow, is tried again after this long.
+  std::chrono::milliseconds try_again{1000};
 };
 
 class ShardSet {
@@ -51,20 +54,31 @@ class ShardSet {
   // The same of a shard that is open; null when it is not. Never waits for the store.
   [[nodiscard]] std::shared_ptr<const ByteSource> UseOpen(size_t position, std::optional<Level> level);
 
+  // For a shard that failed to be read: one opened anew, as long as it is not in use before Replace. Null when that was
+  // tried less than a second ago; the error of that time when it failed; the one in use when it is not `failed` any
+  // more.
+  [[nodiscard]] Result<std::shared_ptr<const ByteSource>> OpenAgain(size_t position,
+                                                                    const std::shared_ptr<const ByteSource>& failed);
+  // `fresh` is used from now on, if `failed` is still in use.
+  void Replace(size_t position, const std::shared_ptr<const ByteSource>& failed,
+               const std::shared_ptr<const ByteSource>& fresh);
+
   // Returns when all read-ahead that was set going is done. For tests.
   void WaitForReadAhead();
 
   [[nodiscard]] const ShardFacts& facts(size_t position) const { return facts_[position]; }
   [[nodiscard]] size_t size() const { return facts_.size(); }
+  [[nodiscard]] std::chrono::milliseconds try_again() const { return try_again_; }
 
  private:
-  [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Open(size_t position);
+  [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Open(size_t position) const;
   void ReadAhead(size_t position, Level level, int level_before, const std::shared_ptr<const ByteSource>& source);
   [[nodiscard]] uint64_t PrefixBegin(size_t position) const;
   [[nodiscard]] uint64_t PrefixEnd(size_t position, Level level) const;
 
   struct Impl;
   std::vector<ShardFacts> facts_;
+  std::chrono::milliseconds try_again_;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -85,7 +85,7 @@ ShardRow WriteShard(const ShardPlan& plan, const std::vector<ImageItem>& images,
   return *row;
 }
 
-SampleDataset WriteSampleDataset(const std::string& folder) {
+SampleDataset WriteSampleDataset(const std::string& folder, int64_t gray_mtime_ns) {
   const auto jpeg = [](uint32_t seed, TestJpeg::Colour colour) {
     return MakeJpeg({.width = 64 + seed, .height = 48, .colour = colour, .progressive = true, .seed = seed});
   };
@@ -108,7 +108,8 @@ SampleDataset WriteSampleDataset(const std::string& folder) {
     sample.index.rows.push_back(WriteShard(plan, images, opaque));
   };
   add({folder, 0, sample.root, {old, cats}},
-      {KeptImage("cats", "colour.jpg", 0, jpeg(1, kYCbCr)), KeptImage("cats", "gray.jpg", 0, jpeg(2, kGray), {0400, 7}),
+      {KeptImage("cats", "colour.jpg", 0, jpeg(1, kYCbCr)),
+       KeptImage("cats", "gray.jpg", 0, jpeg(2, kGray), {0400, gray_mtime_ns}),
        KeptImage("cats/old", "tail.jpg", 0, with_tail)},
       {{{"cats", "empty.txt", {0640, 5}}, Bytes()}, {{"cats", "large.bin", {04755, INT64_MIN}}, large}});
   add({folder, 1, sample.root, {dogs}},

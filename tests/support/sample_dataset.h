@@ -43,8 +43,8 @@ struct SampleDataset {
 
 // Three shards and PCR_index.pb in `folder`, which must exist: PCR_0.pcr (colour, gray, a tail, opaque files of no
 // bytes and of more than a block), PCR_1.pcr (names that are no UTF-8, an image in the root), PCR_3.files (an opaque
-// file, an empty folder).
-[[nodiscard]] SampleDataset WriteSampleDataset(const std::string& folder);
+// file, an empty folder). With another mtime of cats/gray.jpg it is another data set with shards of the same sizes.
+[[nodiscard]] SampleDataset WriteSampleDataset(const std::string& folder, int64_t gray_mtime_ns = 7);
 
 }  // namespace pcrfs::testing
 

@@ -5,11 +5,14 @@
 #ifndef PCRFS_TESTS_SUPPORT_WRAPPED_SOURCE_H_
 #define PCRFS_TESTS_SUPPORT_WRAPPED_SOURCE_H_
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -117,6 +120,63 @@ class HeldStore {
   bool held_ = false;
   int reads_ = 0, advices_ = 0;  // that wait
   int total_ = 0;
+};
+
+// A store of which one request in `one_in` fails: with an error of the device, an interruption, an early end, or, and
+// this is told to nobody, with wrong bytes.
+class FaultInjector {
+ public:
+  explicit FaultInjector(unsigned one_in) : one_in_(one_in) {}
+
+  [[nodiscard]] uint64_t injected() const { return injected_; }
+  [[nodiscard]] SourceWrapper wrapper() {  // must not outlive this
+    return [this](std::unique_ptr<ByteSource> source) -> std::unique_ptr<ByteSource> {
+      WrappedSource::Hooks hooks;
+      hooks.before_read = [this](uint64_t, uint64_t) { return Before(); };
+      hooks.after_read = [this](uint64_t, std::span<const MutableByteSpan> parts) { After(parts); };
+      return std::make_unique<WrappedSource>(std::move(source), std::move(hooks));
+    };
+  }
+
+ private:
+  static std::mt19937_64& Random() {
+    static std::atomic<uint64_t> threads{0};
+    thread_local std::mt19937_64 random(threads++);
+    return random;
+  }
+  bool Once() {
+    const bool now = Random()() % one_in_ == 0;
+    injected_ += now ? 1 : 0;
+    return now;
+  }
+  Result<void> Before() {
+    if (!Once()) return {};
+    switch (Random()() % 4) {
+      case 0:
+        return Fail(ErrorCode::kIo, "injected: the device failed");
+      case 1:
+        return Fail(ErrorCode::kInterrupted, "injected: interrupted");
+      case 2:
+        return Fail(ErrorCode::kStale, "injected: the file ends early");
+      default:
+        wrong_ = true;
+        return {};
+    }
+  }
+  static void After(std::span<const MutableByteSpan> parts) {
+    if (!std::exchange(wrong_, false)) return;
+    const MutableByteSpan part = parts[Random()() % parts.size()];
+    if (part.empty()) return;
+    const size_t at = Random()() % part.size();
+    if (Random()() % 2 == 0)
+      part[at] ^= static_cast<uint8_t>(1 + Random()() % 255);
+    else
+      std::fill(part.begin() + static_cast<std::ptrdiff_t>(at), part.end(), static_cast<uint8_t>(Random()()));
+  }
+
+  const unsigned one_in_;
+  std::atomic<uint64_t> injected_{0};
+  static inline thread_local bool wrong_ = false;  // what is being read is to be spoilt
 };
 
 }  // namespace pcrfs::testing

@@ -1,0 +1,116 @@
+#include "fs/store_reader.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pcrfs {
+namespace {
+
+// What of a shard can be read without waiting.
+class AtHandOnly final : public ByteSource {
+ public:
+  explicit AtHandOnly(const ByteSource& shard) : shard_(shard) {}
+  [[nodiscard]] const std::string& name() const override { return shard_.name(); }
+  [[nodiscard]] uint64_t size() const override { return shard_.size(); }
+  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override {
+    return ReadParts(offset, std::span<const MutableByteSpan>(&out, 1));
+  }
+  [[nodiscard]] Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const override {
+    if (shard_.ReadPartsAtHand(offset, parts)) return {};
+    return Fail(ErrorCode::kBusy, std::string());
+  }
+
+ private:
+  const ByteSource& shard_;
+};
+
+// A shard of which some places are known to be bad: they are not asked of it again, and what it reads is remembered.
+class WithBadPlaces final : public ByteSource {
+ public:
+  WithBadPlaces(const ByteSource& shard, uint64_t position, const FaultMemory& memory)
+      : shard_(shard), position_(position), memory_(memory) {}
+  [[nodiscard]] const std::string& name() const override { return shard_.name(); }
+  [[nodiscard]] uint64_t size() const override { return shard_.size(); }
+  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override {
+    return ReadParts(offset, std::span<const MutableByteSpan>(&out, 1));
+  }
+  [[nodiscard]] Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const override {
+    ShardPlace place{position_, offset, offset};
+    for (const MutableByteSpan part : parts) place.end += part.size();
+    auto error = memory_.Find(place);
+    known_ = error.has_value();
+    if (known_) return tl::unexpected<Error>(*std::move(error));
+    places_.push_back(place);
+    return shard_.ReadParts(offset, parts);
+  }
+
+  [[nodiscard]] const std::vector<ShardPlace>& places() const { return places_; }
+  [[nodiscard]] bool known() const { return known_; }
+
+ private:
+  const ByteSource& shard_;
+  const uint64_t position_;
+  const FaultMemory& memory_;
+  mutable std::vector<ShardPlace> places_;  // that were asked for
+  mutable bool known_ = false;              // the last read was not
+};
+
+std::optional<Level> LevelToReadAhead(const StoreReader::Part& part) {
+  return part.layout.kind == EntryKind::kImage ? std::optional(part.level) : std::nullopt;
+}
+
+}  // namespace
+
+bool StoreReader::ReadAtHand(const Part& part, MutableByteSpan out) {
+  const Shard shard = shards_->UseOpen(part.shard, LevelToReadAhead(part));
+  return shard && Try(part, AtHandOnly(*shard), out);
+}
+
+tl::expected<void, StoreFault> StoreReader::Read(const Part& part, MutableByteSpan out) {
+  const ShardPlace whole = ShardPlace::Whole(part.shard);
+  if (auto known = memory_.Find(whole)) return tl::unexpected<StoreFault>({*std::move(known), false});
+  const auto shard = shards_->Use(part.shard, LevelToReadAhead(part));
+  if (!shard) return tl::unexpected<StoreFault>({shard.error(), memory_.Remember(whole, shard.error())});
+  memory_.Forget(whole);
+  auto read = Try(part, **shard, out);
+  if (!read && !read.error().known) read = TryAgain(part, *shard, read.error().fault, out);
+  if (read) return {};
+  auto& [fault, known] = read.error();
+  const ShardPlace place{part.shard, fault.offset, fault.offset + fault.size};
+  const bool is_new = !known && memory_.Remember(place, fault.error);
+  return tl::unexpected<StoreFault>({std::move(fault.error), is_new});
+}
+
+tl::expected<void, StoreReader::Failure> StoreReader::Try(const Part& part, const ByteSource& shard,
+                                                          MutableByteSpan out) {
+  const auto read = [&](const ByteSource& source) {
+    return ReadAtLevel(part.layout, part.level, part.highest, part.crcs, source, part.offset, out);
+  };
+  if (memory_.empty()) {
+    if (auto done = read(shard); !done) return tl::unexpected<Failure>({std::move(done).error(), false});
+    return {};
+  }
+  const WithBadPlaces source(shard, part.shard, memory_);
+  if (auto done = read(source); !done) return tl::unexpected<Failure>({std::move(done).error(), source.known()});
+  for (const ShardPlace& place : source.places()) memory_.Forget(place);
+  return {};
+}
+
+// Not from what is cached of it, and from the shard that lies in the data set now, if that can be had.
+tl::expected<void, StoreReader::Failure> StoreReader::TryAgain(const Part& part, const Shard& shard,
+                                                               const BlockFault& fault, MutableByteSpan out) {
+  shard->Refresh(fault.offset, fault.size);
+  const auto fresh = shards_->OpenAgain(part.shard, shard);
+  const Shard& source = fresh && *fresh ? *fresh : shard;
+  auto read = Try(part, *source, out);
+  if (read && source != shard) shards_->Replace(part.shard, shard, source);
+  if (read || fresh || fresh.error().code != ErrorCode::kStale) return read;
+  Error& error = read.error().fault.error;
+  error = {ErrorCode::kStale, error.message + "; " + fresh.error().message};
+  return read;
+}
+
+}  // namespace pcrfs
