@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "format/checksum.h"
+#include "mount/control_client.h"
 #include "mount/parse_number.h"
 
 namespace pcrfs {
@@ -101,18 +102,33 @@ Result<UniqueFd> LockMountPoint(const std::string& path) {
   return Fail(ErrorCode::kBusy, "another pcrfs has been busy mounting on " + Quoted(path) + " for ten seconds");
 }
 
+// A mount of ours that is there already: one that is dead is taken away, and any other is in the way.
+Result<void> ClearOurs(const MountedThere& mount, bool nonempty) {
+  switch (DescribeMounts({mount})[0].health) {
+    case MountHealth::kDead:
+      return TakeDown(mount.path, true);
+    case MountHealth::kHidden:  // so it is not what the path leads to
+      return {};
+    case MountHealth::kNotAnswering:
+      return Fail(ErrorCode::kBusy, Quoted(mount.source) + " is already mounted on " + Quoted(mount.path) +
+                                        ", and its daemon does not answer; take it down with 'umount -l' first");
+    case MountHealth::kServing:
+    case MountHealth::kNoAccess:
+    case MountHealth::kUnknown:
+      break;
+  }
+  if (nonempty) return {};
+  return Fail(ErrorCode::kExists, Quoted(mount.source) + " is already mounted on " + Quoted(mount.path) +
+                                      "; take it down with 'pcrfs umount' first");
+}
+
 Result<void> CheckMountPoint(const std::string& path, bool nonempty) {
-  if (const auto mounted = FindMount(path)) {
-    const bool ours = mounted->type == kMountType;
-    if (IsDead(path)) {
-      if (!ours)
-        return Fail(ErrorCode::kBusy, "the server of what is mounted on " + Quoted(path) +
-                                          " is gone; take that down with 'umount -l' and try again");
-      if (auto gone = TakeDown(path, true); !gone) return gone;
-    } else if (ours && !nonempty) {
-      return Fail(ErrorCode::kExists, Quoted(mounted->source) + " is already mounted on " + Quoted(path) +
-                                          "; take it down with 'pcrfs umount' first");
-    }
+  const auto mounted = FindMount(path);
+  if (mounted && mounted->type == kMountType) {
+    if (auto cleared = ClearOurs(*mounted, nonempty); !cleared) return cleared;
+  } else if (mounted && IsDead(path)) {
+    return Fail(ErrorCode::kBusy, "the server of what is mounted on " + Quoted(path) +
+                                      " is gone; take that down with 'umount -l' and try again");
   }
   if (auto folder = CheckFolder(path, nonempty); !folder) return folder;
   return CheckDevice();

@@ -32,18 +32,6 @@ using ::testing::StartsWith;
 
 bool IsMounted(const PackedPhotos& photos) { return FindMount(photos.mount_point()).has_value(); }
 
-// One sentence on stderr, nothing on stdout, nothing mounted, no process left.
-void ExpectRefused(const PackedPhotos& photos, const ProgramResult& result, const std::string& said, int status = 1) {
-  EXPECT_EQ(result.status, status) << result.err;
-  EXPECT_THAT(result.err, StartsWith("pcrfs: "));
-  EXPECT_THAT(result.err, HasSubstr(said));
-  if (status == 1) {
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-  }
-  EXPECT_EQ(result.out, "");
-  EXPECT_FALSE(IsMounted(photos));
-}
-
 class StartTest : public ::testing::Test {
  protected:
   // Also what a failed test left mounted.
@@ -113,65 +101,6 @@ TEST_F(StartTest, WithoutASubcommandAndAsMountHelper) {
   EXPECT_EQ(mounted.status, 0) << mounted.err;
   EXPECT_TRUE(IsMounted(photos_));
   EXPECT_EQ(Umount().status, 0);
-}
-
-TEST_F(StartTest, RefusesWhatIsNoDataSet) {
-  ExpectRefused(photos_, photos_.Pcrfs({"mount", photos_ / "nothing", photos_.mount_point()}), "nothing");
-  ExpectRefused(photos_, photos_.Pcrfs({"mount", photos_.source(), photos_.mount_point()}), "PCR_index.pb");
-  std::filesystem::resize_file(photos_.dataset() + "/PCR_index.pb", 10);
-  ExpectRefused(photos_, Mount(), "PCR_index.pb");
-}
-
-TEST_F(StartTest, NamesAMissingOrDamagedShard) {
-  const std::string shard = photos_.dataset() + "/PCR_0.pcr";
-  const Bytes bytes = ReadFile(shard);
-  std::filesystem::resize_file(shard, bytes.size() - 1);
-  ExpectRefused(photos_, Mount(), "PCR_0.pcr");
-  std::filesystem::remove(shard);
-  ExpectRefused(photos_, Mount(), "PCR_0.pcr");
-  testing::WriteFile(shard, bytes);
-  EXPECT_EQ(Mount().status, 0);  // nothing of the failures is left in the cache
-  EXPECT_EQ(Umount().status, 0);
-}
-
-TEST_F(StartTest, RefusesAMountPointThatIsNone) {
-  const auto mount_on = [&](const std::string& path) { return photos_.Pcrfs({"mount", photos_.dataset(), path}); };
-  ExpectRefused(photos_, mount_on(photos_ / "missing"), "mkdir -p");
-  ExpectRefused(photos_, mount_on(photos_.dataset() + "/PCR_0.pcr"), "is not a folder");
-  ExpectRefused(photos_, mount_on(photos_.source()), "is not empty");
-  ExpectRefused(photos_, photos_.Pcrfs({"mount", photos_.dataset(), photos_.dataset(), "-o", "nonempty"}),
-                "would hide the data set");
-}
-
-TEST_F(StartTest, NonemptyCanBeAskedFor) {
-  testing::WriteFile(photos_.mount_point() + "/below", std::string_view("x"));
-  ExpectRefused(photos_, Mount(), "is not empty");
-  EXPECT_EQ(Mount({"-o", "nonempty"}).status, 0);
-  EXPECT_FALSE(std::filesystem::exists(photos_.mount_point() + "/below"));
-  EXPECT_EQ(Umount().status, 0);
-  EXPECT_TRUE(std::filesystem::exists(photos_.mount_point() + "/below"));
-}
-
-TEST_F(StartTest, RefusesOptionsThatCannotBe) {
-  ExpectRefused(photos_, Mount({"-o", "level=11"}), "level");
-  ExpectRefused(photos_, Mount({"-o", "frobnicate"}), "frobnicate", 2);
-  ExpectRefused(photos_, Mount({"--log-file", photos_.dataset() + "/PCR_0.pcr/log"}), "cannot log");
-}
-
-TEST_F(StartTest, RefusesACacheThatCannotBeWritten) {
-  testing::WriteFile(photos_ / "file", std::string_view("x"));
-  ExpectRefused(photos_, Mount({"--cache-dir", photos_ / "file"}), "file");
-  ExpectRefused(photos_, Mount({"--cache-dir", "/proc/pcrfs"}), "/proc/pcrfs");
-}
-
-TEST_F(StartTest, RefusesToMountTwiceOnOnePlace) {
-  ASSERT_EQ(Mount().status, 0);
-  const ProgramResult second = Mount();
-  EXPECT_EQ(second.status, 1);
-  EXPECT_THAT(second.err, HasSubstr("already mounted"));
-  EXPECT_TRUE(IsMounted(photos_));
-  EXPECT_EQ(Umount().status, 0);
-  EXPECT_FALSE(IsMounted(photos_));
 }
 
 TEST_F(StartTest, OfMountsThatRaceForOnePlaceOneWinsAndTheOthersSaySo) {
