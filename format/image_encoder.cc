@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "format/error.h"
+#include "format/jpeg_coefficients.h"
 #include "format/jpeg_parser.h"
 #include "format/jpeg_proof.h"
+#include "format/jpeg_restorer.h"
 #include "format/jpeg_transcoder.h"
 #include "format/scan_levels.h"
 
@@ -36,22 +38,6 @@ tl::unexpected<Opaque> Refuse(const Error& error) {
 
 std::string ComponentName(size_t position) { return "component " + std::to_string(position + 1); }
 
-uint64_t DivideUp(uint64_t value, uint64_t divisor) { return (value + divisor - 1) / divisor; }
-
-// Blocks of each component, without MCU padding (T.81 A.1.1, A.2.4).
-std::vector<uint64_t> BlocksOfComponents(const JpegFrame& frame) {
-  uint64_t h_max = 1, v_max = 1;
-  for (const FrameComponent& component : frame.components) {
-    h_max = std::max<uint64_t>(h_max, component.h);
-    v_max = std::max<uint64_t>(v_max, component.v);
-  }
-  std::vector<uint64_t> blocks;
-  for (const FrameComponent& component : frame.components)
-    blocks.push_back(DivideUp(uint64_t{frame.width} * component.h, 8 * h_max) *
-                     DivideUp(uint64_t{frame.height} * component.v, 8 * v_max));
-  return blocks;
-}
-
 // What the frame header alone rules out.
 std::optional<Opaque> RefuseFrame(const JpegFrame& frame) {
   const auto unsupported = [](std::string detail) { return Opaque{OpaqueReason::kUnsupported, std::move(detail)}; };
@@ -73,36 +59,35 @@ std::optional<Opaque> RefuseFrame(const JpegFrame& frame) {
 
 // Image size, and the work that the number of scans makes of it, within bounds.
 std::optional<Opaque> RefuseSize(const JpegStructure& structure) {
-  const std::vector<uint64_t> blocks = BlocksOfComponents(structure.frame);
-  uint64_t all_blocks = 0;
-  for (const uint64_t count : blocks) all_blocks += count;
-  if (all_blocks * 64 > kMaxImageCoefficients)
-    return Opaque{OpaqueReason::kTooLarge, std::to_string(all_blocks * 64) + " coefficients, at most " +
+  const uint64_t blocks = BlocksOfFrame(structure.frame);
+  if (blocks * 64 > kMaxImageCoefficients)
+    return Opaque{OpaqueReason::kTooLarge, std::to_string(blocks * 64) + " coefficients, at most " +
                                                std::to_string(kMaxImageCoefficients) + " are converted"};
-  uint64_t work = 0;
-  for (const JpegScan& scan : structure.scans) {
-    const uint64_t band = scan.header.Se - scan.header.Ss + uint64_t{1};
-    work += kScanWork;
-    for (size_t i = 0; i < scan.header.component_count; ++i)
-      work += blocks[scan.header.components[i]] * (kBlockWork + band);
-  }
-  if (work > kMaxImageWork)
+  if (DecodingWork(structure) > kMaxImageWork)
     return Opaque{OpaqueReason::kTooLarge, std::to_string(structure.scans.size()) + " scans over " +
-                                               std::to_string(all_blocks) + " blocks, too much work"};
+                                               std::to_string(blocks) + " blocks, too much work"};
   return std::nullopt;
 }
 
 // Markers after the first scan header that forbid taking the file apart.
 std::optional<Opaque> RefuseSegments(const JpegStructure& structure) {
-  for (const JpegSegment& segment : structure.segments) {
+  for (const JpegSegment& segment : structure.segments)
     if (segment.marker == jpeg_marker::kDnl)
       return Opaque{OpaqueReason::kUnsupported, "a DNL segment at offset " + std::to_string(segment.offset)};
-    if (!structure.frame.progressive() && IsCopiedSegment(segment.marker) &&
-        segment.offset >= structure.scans.front().entropy)
+  return std::nullopt;
+}
+
+// Of a file that is to be converted.
+std::optional<Opaque> RefuseMarkersBetween(const JpegStructure& structure) {
+  for (const JpegSegment& segment : structure.segments)
+    if (IsCopiedSegment(segment.marker) && segment.offset >= structure.scans.front().entropy)
       return Opaque{OpaqueReason::kMarkersBetween,
                     "an APPn or COM segment behind the first scan, at offset " + std::to_string(segment.offset)};
-  }
   return std::nullopt;
+}
+
+bool SameScript(const JpegStructure& a, const JpegStructure& b) {
+  return std::ranges::equal(a.scans, b.scans, {}, &JpegScan::header, &JpegScan::header);
 }
 
 // A sequential file must code each component once.
@@ -174,38 +159,67 @@ std::optional<Opaque> AppendTail(ByteSpan source, size_t source_eoi, EncodedImag
 }
 
 Encoded Keep(ByteSpan source, const JpegStructure& structure) {
-  const Result<bool> ycbcr = ReadJpegIsYcbcr(source.first(structure.eoi + 2));
-  if (!ycbcr) return Refuse(ycbcr.error());
+  const Result<JpegContent> content = ReadJpegContent(source.first(structure.eoi + 2));
+  if (!content) return Refuse(content.error());
   EncodedImage image;
   image.kept = true;
-  image.fragment_sizes = Cut(structure, *ycbcr);
+  image.fragment_sizes = Cut(structure, content->ycbcr);
   const ByteSpan bytes = source.first(structure.eoi), tail = source.subspan(structure.eoi + 2);
   image.bytes.assign(bytes.begin(), bytes.end());
   image.tail.assign(tail.begin(), tail.end());
   return image;
 }
 
-Encoded Convert(ByteSpan source, const JpegStructure& structure) {
-  Result<ProgressiveJpeg> converted = ConvertToProgressive(source.first(structure.eoi + 2), structure);
-  if (!converted) return Refuse(converted.error());
-  const Result<JpegStructure> new_structure = ProveConversion(source, structure, *converted);
+struct Conversion {
+  ProgressiveJpeg jpeg;
+  Result<Bytes> restore;
+};
+
+// All that takes the source's coefficients, which are gone afterwards: the proof needs the new file's.
+Result<Conversion> ConvertAndTryRestoring(ByteSpan source, const JpegStructure& structure) {
+  const Result<JpegCoefficients> coefficients = JpegCoefficients::Read(source);
+  if (!coefficients) return tl::unexpected<Error>(coefficients.error());
+  Result<ProgressiveJpeg> converted = ConvertToProgressive(source, structure, *coefficients);
+  if (!converted) return PassOn(std::move(converted));
+  Result<Bytes> restore = MakeRestoreRecord(source, structure, converted->bytes, *coefficients);
+  return Conversion{*std::move(converted), std::move(restore)};
+}
+
+Encoded Convert(ByteSpan source, const JpegStructure& structure, bool exact) {
+  if (auto refusal = RefuseMarkersBetween(structure)) return tl::unexpected<Opaque>(*std::move(refusal));
+  Result<Conversion> conversion = ConvertAndTryRestoring(source.first(structure.eoi + 2), structure);
+  if (!conversion) return Refuse(conversion.error());
+  if (exact && !conversion->restore) return Refuse(OpaqueReason::kNotRestorable, conversion->restore.error().message);
+  const Result<JpegStructure> new_structure = ProveConversion(source, structure, conversion->jpeg);
   if (!new_structure) return Refuse(OpaqueReason::kProofFailed, new_structure.error().message);
+  if (SameScript(structure, *new_structure))
+    return Refuse(OpaqueReason::kUnsupported, "its scans are as they would be");
   if (new_structure->eoi > kMaxImageBytes)
     return Refuse(OpaqueReason::kTooLarge, std::to_string(new_structure->eoi) +
                                                " bytes when converted, an image has at most " +
                                                std::to_string(kMaxImageBytes));
 
   EncodedImage image;
-  image.fragment_sizes = Cut(*new_structure, converted->content.ycbcr);
-  image.bytes = std::move(converted->bytes);
+  image.fragment_sizes = Cut(*new_structure, conversion->jpeg.content.ycbcr);
+  image.bytes = std::move(conversion->jpeg.bytes);
   image.bytes.resize(new_structure->eoi);
   if (auto refusal = AppendTail(source, structure.eoi, image)) return tl::unexpected<Opaque>(*std::move(refusal));
+  if (conversion->restore)
+    image.restore = *std::move(conversion->restore);
+  else
+    image.not_restorable = std::move(conversion->restore.error().message);
   return image;
+}
+
+// What cannot be converted, or need not be, is kept.
+Encoded Rescan(ByteSpan source, const JpegStructure& structure) {
+  Encoded image = Convert(source, structure, false);
+  return image ? std::move(image) : Keep(source, structure);
 }
 
 }  // namespace
 
-tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source) {
+tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source, const EncodeOptions& options) {
   if (!StartsWithSoi(source)) return Refuse(OpaqueReason::kNotJpeg, "the file does not start with SOI (FF D8)");
   const Result<JpegStructure> structure = ParseJpeg(source);
   if (!structure) return Refuse(structure.error());
@@ -213,7 +227,8 @@ tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source) {
     return Refuse(OpaqueReason::kTooLarge,
                   std::to_string(structure->eoi) + " bytes, an image has at most " + std::to_string(kMaxImageBytes));
   if (auto refusal = RefuseStructure(*structure)) return tl::unexpected<Opaque>(*std::move(refusal));
-  return structure->frame.progressive() ? Keep(source, *structure) : Convert(source, *structure);
+  if (!structure->frame.progressive()) return Convert(source, *structure, options.exact);
+  return options.rescan && !options.exact ? Rescan(source, *structure) : Keep(source, *structure);
 }
 
 }  // namespace pcrfs

@@ -3,7 +3,8 @@
 // The one place where the rule "lossless, and proved so" (format/FORMAT.md, "What becomes of a source file") is
 // applied:
 //   * sequential JPEGs become progressive ones with the same coefficients, tables and marker segments; the result is
-//     read back and compared with the source before it is believed;
+//     read back and compared with the source before it is believed; and it is tried whether the source's own bytes can
+//     be had again from it and a small record;
 //   * complete, undamaged progressive JPEGs are kept byte for byte and cut at their own scans;
 //   * everything else is opaque. So a wrong conversion is impossible; at worst an image is kept whole.
 //
@@ -20,23 +21,24 @@
 #include <tl/expected.hpp>
 
 #include "format/bytes.h"
+#include "format/jpeg_geometry.h"
 #include "format/level.h"
 
 namespace pcrfs {
 
-// Limits of an image; what is beyond them is opaque. Fixed numbers, so that bytes depend on no machine.
-// Coefficients: 64 * blocks of all components, without MCU padding (format/FORMAT.md, "Limits"). In memory 2 bytes each.
-inline constexpr uint64_t kMaxImageCoefficients = uint64_t{1} << 28;
+// Limits of an image beside those of jpeg_geometry.h; what is beyond them is opaque.
 // The most that libjpeg reads.
 inline constexpr uint32_t kMaxImageSide = 65500;
 // From SOI up to EOI, so that an image always fits the published part of a shard.
 inline constexpr uint64_t kMaxImageBytes = (uint64_t{1} << 31) - 65536;
-// Decoding a scan costs kScanWork for its tables and, for each block, kBlockWork and one for each coefficient of its
-// band: units of about a nanosecond. A bound on the sum over all scans keeps a small file of very many scans over a
-// large image from running for minutes. (The default script at kMaxImageCoefficients makes 2^30.)
-inline constexpr uint64_t kMaxImageWork = uint64_t{1} << 33;
-inline constexpr uint64_t kScanWork = 1024;
-inline constexpr uint64_t kBlockWork = 8;
+
+struct EncodeOptions {
+  // Keep opaque what is converted but cannot be restored, so that every source comes back byte for byte.
+  bool exact = false;
+  // Convert progressive files too, unless their scans are those of the default script already. (They are not
+  // restorable, so with `exact` they are kept as they are.)
+  bool rescan = false;
+};
 
 struct EncodedImage {
   // From SOI up to, not including, EOI: all fragments one after the other.
@@ -48,8 +50,10 @@ struct EncodedImage {
   // What follows EOI in the source. When not empty, the last non-empty fragment ends in as many FF fill bytes
   // (T.81 B.1.1.2) as it takes for the tail to start at its old offset.
   Bytes tail;
-  // The encoded Restore record (FORMAT.md), empty when there is none.
+  // The encoded Restore record (FORMAT.md), which has been tried; empty when there is none.
   Bytes restore;
+  // Why a converted image has none; otherwise empty.
+  std::string not_restorable;
 };
 
 // Why a file is kept opaque. The order is that of reports.
@@ -61,6 +65,7 @@ enum class OpaqueReason {
   kMarkersBetween,  // APPn or COM after the first SOS: moving one changes what readers see
   kTooLarge,        // over the limits of the format
   kProofFailed,     // the converted image is not the same in everything the proof compares
+  kNotRestorable,   // its bytes could not be had again from the converted image (EncodeOptions::exact)
 };
 
 struct Opaque {
@@ -68,7 +73,7 @@ struct Opaque {
   std::string detail;  // for a report: what exactly, where
 };
 
-[[nodiscard]] tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source);
+[[nodiscard]] tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source, const EncodeOptions& options = {});
 
 }  // namespace pcrfs
 

@@ -39,20 +39,34 @@ class Parser {
   explicit Parser(ByteSpan bytes) : bytes_(bytes) { component_of_id_.fill(kNoComponent); }
 
   Result<JpegStructure> Parse() {
-    if (!StartsWithSoi(bytes_)) return Fail(ErrorCode::kInvalidArgument, "the file does not start with SOI (FF D8)");
-    position_ = 2;
-    for (;;) {
-      Result<uint8_t> marker = NextMarker();
-      if (!marker) return PassOn(std::move(marker));
-      if (*marker == kEoi) break;
-      if (Result<void> step = ReadSegment(*marker); !step) return PassOn(std::move(step));
-    }
+    if (Result<void> read = ReadUntil([] { return false; }); !read) return PassOn(std::move(read));
     if (structure_.scans.empty()) return Damaged(position_ - 2, "EOI comes before any scan");
     structure_.eoi = position_ - 2;
     return std::move(structure_);
   }
 
+  Result<JpegFrame> ParseFrame() {
+    const auto found = [this] { return structure_.frame.marker != 0; };
+    if (Result<void> read = ReadUntil(found); !read) return PassOn(std::move(read));
+    if (!found()) return Damaged(position_ - 2, "EOI comes before any frame header");
+    return std::move(structure_.frame);
+  }
+
  private:
+  // Segment by segment, up to EOI or until `done` says so.
+  template <typename Done>
+  Result<void> ReadUntil(const Done& done) {
+    if (!StartsWithSoi(bytes_)) return Fail(ErrorCode::kInvalidArgument, "the file does not start with SOI (FF D8)");
+    position_ = 2;
+    while (!done()) {
+      Result<uint8_t> marker = NextMarker();
+      if (!marker) return PassOn(std::move(marker));
+      if (*marker == kEoi) break;
+      if (Result<void> step = ReadSegment(*marker); !step) return step;
+    }
+    return {};
+  }
+
   static tl::unexpected<Error> Damaged(size_t offset, const std::string& what) {
     return Fail(ErrorCode::kDamaged, what + " (offset " + std::to_string(offset) + ")");
   }
@@ -186,5 +200,7 @@ class Parser {
 bool StartsWithSoi(ByteSpan bytes) { return bytes.size() >= 2 && bytes[0] == 0xFF && bytes[1] == kSoi; }
 
 Result<JpegStructure> ParseJpeg(ByteSpan bytes) { return Parser(bytes).Parse(); }
+
+Result<JpegFrame> ParseJpegFrame(ByteSpan bytes) { return Parser(bytes).ParseFrame(); }
 
 }  // namespace pcrfs

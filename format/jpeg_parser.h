@@ -70,6 +70,8 @@ struct ScanHeader {
   std::array<uint8_t, 4> components{};  // positions in JpegFrame::components, of the first with the Cs of the scan
   uint8_t Ss = 0, Se = 0;               // band of coefficients in zigzag order, Ss <= Se <= 63
   uint8_t Ah = 0, Al = 0;               // successive approximation: bits before and after; Ah = 0: a first scan
+
+  friend bool operator==(const ScanHeader&, const ScanHeader&) = default;
 };
 
 struct JpegScan {
@@ -95,6 +97,9 @@ struct JpegStructure {
 };
 
 [[nodiscard]] Result<JpegStructure> ParseJpeg(ByteSpan bytes);
+
+// The frame header alone, of a file of which at least the bytes up to its end are there.
+[[nodiscard]] Result<JpegFrame> ParseJpegFrame(ByteSpan bytes);
 
 // Begins with FF D8, what every file that could be a JPEG does.
 [[nodiscard]] bool StartsWithSoi(ByteSpan bytes);

@@ -64,7 +64,8 @@ std::optional<LoneShard> FindKeptShard(const std::string& dataset, const Planned
     if (!HasDirectoriesOf(planned, shard->index) || !HasFilesOf(planned, shard->index, source)) continue;
     bool whole = true;
     CheckShardContent(
-        **file, shard->row, shard->index, labels, [&](const Error&) { whole = false; }, [](uint64_t) {});
+        **file, shard->row, shard->index, labels, ContentChecks::kChecksums, [&](const Error&) { whole = false; },
+        [](uint64_t) {});
     if (!whole) continue;
     return std::move(*shard);
   }

@@ -12,7 +12,6 @@ namespace pcrfs {
 namespace {
 
 constexpr std::string_view kWhat = "restore record";
-constexpr uint64_t kMaxMarkerSegments = 65536;
 constexpr uint64_t kMaxRestartInterval = 65535;
 constexpr uint64_t kStandardTableKinds = 5;
 

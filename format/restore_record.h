@@ -19,7 +19,8 @@ namespace pcrfs {
 
 inline constexpr uint64_t kMaxRestoreBytes = uint64_t{1} << 20;
 inline constexpr size_t kMaxRestoreSegments = 65536;
-inline constexpr size_t kMaxPatchBytes = 64;  // of all patches together
+inline constexpr size_t kMaxMarkerSegments = 65536;  // of fragment 1, that a record can name
+inline constexpr size_t kMaxPatchBytes = 64;         // of all patches together
 
 struct RestoreRecord {
   // The k-th marker segment of fragment 1, from 0, SOI not counted: FF, code, length, content.

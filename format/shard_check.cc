@@ -6,6 +6,7 @@
 #include <span>
 
 #include "format/checksum.h"
+#include "format/jpeg_restorer.h"
 #include "format/proto/pcrfs.pb.h"
 #include "format/protobuf.h"
 #include "format/restore_record.h"
@@ -67,11 +68,13 @@ class ReadWindow {
 class ContentChecker {
  public:
   ContentChecker(const ByteSource& shard, const ShardRow& row, const ShardIndex& index, const LabelMap& labels,
-                 const std::function<void(const Error&)>& on_fault, const std::function<void(uint64_t)>& on_read)
+                 ContentChecks checks, const std::function<void(const Error&)>& on_fault,
+                 const std::function<void(uint64_t)>& on_read)
       : shard_(shard),
         row_(row),
         index_(index),
         labels_(labels),
+        checks_(checks),
         on_fault_(on_fault),
         window_(shard, IndexOffset(index), on_read) {
     states_.resize(index.entries.size());
@@ -85,6 +88,8 @@ class ContentChecker {
     for (size_t i = 0; i < index_.image_count && !gone_; ++i) CheckRestore(i);
     for (size_t i = 0; i < index_.image_count && !gone_; ++i) CheckTail(i);
     for (size_t i = index_.image_count; i < index_.entries.size() && !gone_; ++i) CheckOpaque(i);
+    if (checks_ == ContentChecks::kChecksumsAndSources)
+      for (size_t i = 0; i < index_.image_count && !gone_; ++i) CheckSource(i);
   }
 
  private:
@@ -237,6 +242,27 @@ class ContentChecker {
     CompareSha(entry);
   }
 
+  // That the restore record gives the source. Takes the image once more, now whole.
+  void CheckSource(size_t image) {
+    const Entry& entry = index_.entries[image];
+    if (entry.layout.restore.size == 0 || states_[image].damaged) return;
+    Bytes stored, record;
+    for (const Extent& fragment : entry.layout.extents)
+      if (!Append(image, fragment, stored)) return;
+    stored.insert(stored.end(), {0xFF, 0xD9});
+    if (!Append(image, entry.layout.tail, stored) || !Append(image, entry.layout.restore, record)) return;
+    const auto restored = RestoreJpeg(stored, record, {entry.source_size, entry.source_sha256});
+    if (!restored) EntryFault(image, restored.error().code, restored.error().message);
+  }
+
+  bool Append(size_t image, const Extent& extent, Bytes& out) {
+    const size_t before = out.size();
+    out.resize(before + static_cast<size_t>(extent.size));
+    const auto read = shard_.ReadAt(extent.offset, MutableByteSpan(out).subspan(before));
+    if (!read) EntryFault(image, read.error().code, read.error().message);
+    return read.has_value();
+  }
+
   void CompareSha(size_t entry) {
     EntryState& state = states_[entry];
     if (!state.sha || state.damaged) return;
@@ -251,6 +277,7 @@ class ContentChecker {
   const ShardRow& row_;
   const ShardIndex& index_;
   const LabelMap& labels_;
+  const ContentChecks checks_;
   const std::function<void(const Error&)>& on_fault_;
   ReadWindow window_;
   std::vector<EntryState> states_;
@@ -272,9 +299,9 @@ std::optional<int32_t> LabelMap::Of(std::string_view directory) const {
 }
 
 void CheckShardContent(const ByteSource& shard, const ShardRow& row, const ShardIndex& index, const LabelMap& labels,
-                       const std::function<void(const Error&)>& on_fault,
+                       ContentChecks checks, const std::function<void(const Error&)>& on_fault,
                        const std::function<void(uint64_t bytes)>& on_read) {
-  ContentChecker(shard, row, index, labels, on_fault, on_read).Run();
+  ContentChecker(shard, row, index, labels, checks, on_fault, on_read).Run();
 }
 
 }  // namespace pcrfs

@@ -48,7 +48,8 @@ class Verification {
     Count(*index);
     const ShardRow& row = dataset_.index().rows[position];
     Read(row.file_size - row.index_offset);
-    CheckShardContent(**shard, row, *index, labels_, on_fault, [this](uint64_t bytes) { Read(bytes); });
+    CheckShardContent(**shard, row, *index, labels_, ContentChecks::kChecksumsAndSources, on_fault,
+                      [this](uint64_t bytes) { Read(bytes); });
   }
 
   Result<void> FindUnlisted() {

@@ -1,12 +1,15 @@
 // Checking a data set against itself: every checksum, every index, group framing and labels, ids and footers, and the
-// rules that span shards (a path that two shards hold). The job behind `pcrfs verify`.
+// rules that span shards (a path that two shards hold); and that restore records give their sources. The job behind
+// `pcrfs verify`.
 //
-// Reads every byte of every shard once, from front to back, one shard a thread. Faults do not stop it: each is reported
+// Reads every byte of every shard once, from front to back, one shard a thread; then the images that can be restored
+// once more. Faults do not stop it: each is reported
 // with shard, entry, offset, expected and found. PCR_index.pb is treated as the shards are: damage, a size over the
 // limits or a format version of a later release are faults, though then nothing else can be checked. The result is an
 // error only where there is no data set to check: PCR_index.pb is missing, also beside shards (kNotFound), or folder or
 // index cannot be opened or read (kNotDirectory, kPermission, kIo).
-// Memory: a shard's index and about 1 MiB for each thread, and 8 bytes for each file of the data set.
+// Memory: for each thread a shard's index, about 1 MiB and what restoring one image takes (jpeg_restorer.h), and 8
+// bytes for each file of the data set.
 #ifndef PCRFS_FORMAT_VERIFIER_H_
 #define PCRFS_FORMAT_VERIFIER_H_
 

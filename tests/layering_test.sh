@@ -22,7 +22,7 @@ declare -A arrows=(
 
 # header (regular expression) | files that may include it (regular expression)
 third_party=(
-  'jpeglib\.h|jerror\.h|jmorecfg\.h   ^(format/jpeg_transcoder\.|tests/|examples/)'
+  'jpeglib\.h|jerror\.h|jmorecfg\.h   ^(format/libjpeg\.|tests/|examples/)'
   'lmdb\.h                            ^(cache/|tests/cache/)'
   'fuse.*\.h                          ^(mount/|tests/mount/)'
   'linux/fuse\.h                      ^(mount/|tests/mount/)'
@@ -109,7 +109,7 @@ self_test() {
   expect_fault fs/a.cc ' # include  "mount/session.h"' 'arrow, oddly spaced'
   expect_fault mount/a.cc '#include "tests/support/temp_dir.h"' 'program including tests'
   expect_fault format/a.cc '#include "bytes.h"' 'not from the top'
-  expect_fault format/jpeg_parser.cc '#include <jpeglib.h>' 'libjpeg outside the transcoder'
+  expect_fault format/jpeg_parser.cc '#include <jpeglib.h>' 'libjpeg outside its header'
   expect_fault fs/a.cc '#include <lmdb.h>' 'LMDB outside cache/'
   expect_fault fs/a.cc '#include <fuse_lowlevel.h>' 'FUSE outside mount/'
   expect_fault cache/a.cc '#include <fuse3/fuse.h>' 'FUSE outside mount/'
@@ -121,7 +121,7 @@ self_test() {
   # In two pieces, so that the check of this file does not find them.
   expect_fault README.md "see /ho""me/someone/notes" 'a home folder'
   expect_fault format/a.cc "// from /wo""rk/main" 'a machine folder'
-  expect_clean format/jpeg_transcoder.cc '#include "format/bytes.h"\n#include <jpeglib.h>\n#include "format/proto/shard.pb.h"'
+  expect_clean format/libjpeg.cc '#include "format/bytes.h"\n#include <jpeglib.h>\n#include "format/proto/shard.pb.h"'
   expect_clean mount/a.cc '#include "cache/catalog.h"\n#include <fuse_lowlevel.h>\nvoid f() { std::snprintf(b, 1, "x"); }'
   expect_clean tests/fs/a.cc '#include "fs/ino.h"\n#include "tests/support/temp_dir.h"\n#include <gtest/gtest.h>'
   expect_clean fs/a.h '// What it is.\n#include "cache/catalog.h"'

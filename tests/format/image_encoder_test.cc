@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "format/checksum.h"
+#include "format/jpeg_restorer.h"
 #include "format/jpeg_transcoder.h"
 #include "tests/support/jpeg_surgery.h"
 #include "tests/support/test_jpeg.h"
@@ -61,7 +63,6 @@ std::vector<Bytes> MetadataOf(ByteSpan jpeg) {
 void ExpectLossless(const Bytes& source, const EncodedImage& image, bool printable = true) {
   ASSERT_EQ(std::accumulate(image.fragment_sizes.begin(), image.fragment_sizes.end(), size_t{0}), image.bytes.size());
   ASSERT_GT(image.fragment_sizes[0], 0u);
-  EXPECT_TRUE(image.restore.empty());
   const JpegStructure structure = StructureOf(source);
   const Bytes full = AtLevel(image, kShardLevels);
   EXPECT_EQ(image.tail, Bytes(source.begin() + static_cast<std::ptrdiff_t>(structure.eoi + 2), source.end()));
@@ -70,6 +71,12 @@ void ExpectLossless(const Bytes& source, const EncodedImage& image, bool printab
   }
   if (image.kept) {
     EXPECT_EQ(full, source);
+  }
+  EXPECT_EQ(image.restore.empty(), image.kept || !image.not_restorable.empty());
+  if (!image.restore.empty()) {
+    const auto restored = RestoreJpeg(full, image.restore, {source.size(), Sha256::Of(source)});
+    ASSERT_TRUE(restored) << restored.error().message;
+    EXPECT_EQ(*restored, source);
   }
   EXPECT_EQ(MetadataOf(full), MetadataOf(source));
   const auto source_content = ReadJpegContent(ByteSpan(source).first(structure.eoi + 2));
@@ -107,6 +114,7 @@ TEST_P(ImageEncoderConvertsTest, WithoutLoss) {
   EXPECT_FALSE(image->kept);
   const bool printable = std::string_view(GetParam().name) != "FractionalSampling";
   ExpectLossless(source, *image, printable);
+  EXPECT_EQ(image->not_restorable, "");
 }
 
 Bytes JpegWithTail(std::string_view tail) {

@@ -23,10 +23,16 @@ constexpr uint8_t kApp1 = jpeg_marker::kApp0 + 1;
 
 TestJpeg Spec() { return {.width = 40, .height = 32, .markers = {{kApp1, {1, 2, 3}}, {jpeg_marker::kCom, {4, 5}}}}; }
 
+Result<ProgressiveJpeg> Convert(ByteSpan source) {
+  const Result<JpegCoefficients> coefficients = JpegCoefficients::Read(source);
+  if (!coefficients) return tl::unexpected<Error>(coefficients.error());
+  return ConvertToProgressive(source, StructureOf(source), *coefficients);
+}
+
 // The proof's answer for a source and its converted form after `tamper` had its way with the latter.
 Result<JpegStructure> Prove(const std::function<void(Bytes&)>& tamper) {
   const Bytes source = MakeJpeg(Spec());
-  Result<ProgressiveJpeg> converted = ConvertToProgressive(source, StructureOf(source));
+  Result<ProgressiveJpeg> converted = Convert(source);
   EXPECT_TRUE(converted);
   tamper(converted->bytes);
   return ProveConversion(source, StructureOf(source), *converted);
@@ -101,7 +107,7 @@ TEST(JpegProofTest, SeesChangedCoefficients) {
 
 TEST(JpegProofTest, SeesAnotherColourSpace) {
   const Bytes source = MakeJpeg({.width = 16, .height = 16, .colour = TestJpeg::Colour::kRgb});
-  Result<ProgressiveJpeg> converted = ConvertToProgressive(source, StructureOf(source));
+  Result<ProgressiveJpeg> converted = Convert(source);
   ASSERT_TRUE(converted);
   ASSERT_TRUE(ProveConversion(source, StructureOf(source), *converted));
   converted->content.colour_space += 1;  // stands for a reader that saw the source otherwise
@@ -119,7 +125,7 @@ TEST(JpegProofTest, RefusesWhatCannotBeRead) {
 TEST(JpegProofTest, EveryFlippedByteIsSeenOrMeansNothing) {
   const Bytes source = MakeJpeg({.width = 24, .height = 16});
   const JpegStructure structure = StructureOf(source);
-  const Result<ProgressiveJpeg> converted = ConvertToProgressive(source, structure);
+  const Result<ProgressiveJpeg> converted = Convert(source);
   ASSERT_TRUE(converted);
   const auto pixels = testing::DecodeJpeg(source).pixels;
   size_t seen = 0;

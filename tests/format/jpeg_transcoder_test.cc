@@ -18,6 +18,12 @@ using testing::StructureOf;
 using testing::TestJpeg;
 using testing::TinyGray;
 
+Result<ProgressiveJpeg> Convert(ByteSpan source) {
+  const Result<JpegCoefficients> coefficients = JpegCoefficients::Read(source);
+  if (!coefficients) return tl::unexpected<Error>(coefficients.error());
+  return ConvertToProgressive(source, StructureOf(source), *coefficients);
+}
+
 JpegContent ContentOf(ByteSpan jpeg) {
   const Result<JpegContent> content = ReadJpegContent(jpeg);
   EXPECT_TRUE(content) << content.error().message;
@@ -46,18 +52,18 @@ TEST(JpegTranscoderTest, CodingDoesNotCountInContentButPicturesDo) {
   EXPECT_EQ(content, ContentOf(MakeJpeg({.progressive = true})));
   EXPECT_EQ(content, ContentOf(MakeJpeg({.optimize = true, .restart_interval = 2})));
   EXPECT_EQ(content, ContentOf(MakeJpeg({.arithmetic = true})));
-  EXPECT_NE(content.coefficients, ContentOf(MakeJpeg({.seed = 2})).coefficients);
+  EXPECT_NE(content.row_crcs, ContentOf(MakeJpeg({.seed = 2})).row_crcs);
   EXPECT_NE(content.components, ContentOf(MakeJpeg({.quality = 84})).components);
 }
 
 TEST(JpegTranscoderTest, OneCoefficientMoreOrLessIsSeen) {
   // DC 0, then one AC coefficient of size 1, 00 1 or 00 0, then end of block.
-  EXPECT_NE(ContentOf(TinyGray(0x01, {0b00010111})).coefficients, ContentOf(TinyGray(0x01, {0b00000111})).coefficients);
+  EXPECT_NE(ContentOf(TinyGray(0x01, {0b00010111})).row_crcs, ContentOf(TinyGray(0x01, {0b00000111})).row_crcs);
 }
 
 TEST(JpegTranscoderTest, ConvertsToTheDefaultScript) {
   const Bytes source = MakeJpeg({});
-  const Result<ProgressiveJpeg> converted = ConvertToProgressive(source, StructureOf(source));
+  const Result<ProgressiveJpeg> converted = Convert(source);
   ASSERT_TRUE(converted) << converted.error().message;
   const JpegStructure structure = StructureOf(converted->bytes);
   EXPECT_EQ(structure.frame.marker, jpeg_marker::kSof2);
@@ -75,7 +81,7 @@ TEST(JpegTranscoderTest, CopiesMarkersByteForByteAndAddsNone) {
                                              {jpeg_marker::kApp0 + 1, exif},
                                              {jpeg_marker::kApp0 + 2, {}},
                                              {jpeg_marker::kCom, comment}}});
-  const Result<ProgressiveJpeg> converted = ConvertToProgressive(source, StructureOf(source));
+  const Result<ProgressiveJpeg> converted = Convert(source);
   ASSERT_TRUE(converted);
   Bytes expected = {0xFF, jpeg_marker::kSoi};
   testing::Append(expected, testing::Segment(jpeg_marker::kCom, comment));
@@ -98,7 +104,7 @@ TEST(JpegTranscoderTest, WarningsAndErrorsAreTextAndNothingIsPrinted) {
   ::testing::internal::CaptureStderr();
   ::testing::internal::CaptureStdout();
   const Result<JpegContent> warned = ReadJpegContent(extra), failed = ReadJpegContent(no_tables);
-  const Result<bool> empty = ReadJpegIsYcbcr({});
+  const Result<JpegContent> empty = ReadJpegContent({});
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
   ASSERT_FALSE(warned);
@@ -113,7 +119,7 @@ TEST(JpegTranscoderTest, WhatLibjpegCannotWriteIsUnsupported) {
   // An AC coefficient of 13 bits, 5000: more than the first scan's two bits less can hold.
   const Bytes source = TinyGray(0x0D, {0x13, 0x88, 0x7F});
   ASSERT_TRUE(ReadJpegContent(source));
-  const Result<ProgressiveJpeg> converted = ConvertToProgressive(source, StructureOf(source));
+  const Result<ProgressiveJpeg> converted = Convert(source);
   ASSERT_FALSE(converted);
   EXPECT_EQ(converted.error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(converted.error().message, HasSubstr("DCT coefficient out of range"));
@@ -122,9 +128,9 @@ TEST(JpegTranscoderTest, WhatLibjpegCannotWriteIsUnsupported) {
 // libjpeg takes a memory limit, in thousands of bytes, from the environment, and gives up where it is passed.
 TEST(JpegTranscoderTest, TheEnvironmentDecidesNothing) {
   const Bytes source = MakeJpeg({.width = 640, .height = 480});
-  const Result<ProgressiveJpeg> expected = ConvertToProgressive(source, StructureOf(source));
+  const Result<ProgressiveJpeg> expected = Convert(source);
   ASSERT_EQ(setenv("JPEGMEM", "1", 1), 0);
-  const Result<ProgressiveJpeg> converted = ConvertToProgressive(source, StructureOf(source));
+  const Result<ProgressiveJpeg> converted = Convert(source);
   unsetenv("JPEGMEM");
   ASSERT_TRUE(converted) << converted.error().message;
   EXPECT_EQ(converted->bytes, expected->bytes);

@@ -77,7 +77,7 @@ class ShardReaderTest : public ::testing::Test {
     std::vector<std::string> faults;
     read_ = 0;
     CheckShardContent(
-        source, row_, index_, labels_, [&](const Error& fault) { faults.push_back(fault.message); },
+        source, row_, index_, labels_, checks_, [&](const Error& fault) { faults.push_back(fault.message); },
         [&](uint64_t bytes) { read_ += bytes; });
     return faults;
   }
@@ -88,6 +88,7 @@ class ShardReaderTest : public ::testing::Test {
   ShardRow row_;
   Bytes bytes_;
   ShardIndex index_;
+  ContentChecks checks_ = ContentChecks::kChecksums;
   LabelMap labels_{{"ants", "cats"}};
   uint64_t read_ = 0;
 };
@@ -162,6 +163,15 @@ TEST_F(ShardReaderTest, WhatTheChecksumsVouchForMustStillBeRight) {
                                           AllOf(HasSubstr("kept.jpg"), HasSubstr("SHA-256"))));
 }
 
+TEST_F(ShardReaderTest, ARestoreRecordThatDoesNotGiveTheSourceIsAFault) {
+  EXPECT_THAT(Faults(bytes_), IsEmpty());
+  checks_ = ContentChecks::kChecksumsAndSources;
+  EXPECT_THAT(Faults(bytes_), ElementsAre(AllOf(HasSubstr("converted.jpg"), HasSubstr("restoring the source"))));
+  Bytes bad = bytes_;
+  bad[index_.entries[2].layout.extents[9].offset] ^= 1;
+  EXPECT_THAT(Faults(bad), ElementsAre(HasSubstr("checksum"))) << "one fault is enough";
+}
+
 TEST_F(ShardReaderTest, ABadSpotHidesNothingBehindIt) {
   const Extent spot = index_.entries[0].layout.extents[2];
   Bytes bad = bytes_;
@@ -222,8 +232,8 @@ TEST(ShardReaderLargeTest, FragmentsOfSeveralBlocksAreReadThroughTheWindow) {
   uint64_t read = 0;
   std::vector<std::string> faults;
   CheckShardContent(
-      **file, row, index, LabelMap({}), [&](const Error& fault) { faults.push_back(fault.message); },
-      [&](uint64_t bytes) { read += bytes; });
+      **file, row, index, LabelMap({}), ContentChecks::kChecksumsAndSources,
+      [&](const Error& fault) { faults.push_back(fault.message); }, [&](uint64_t bytes) { read += bytes; });
   EXPECT_THAT(faults, IsEmpty());
   EXPECT_GE(read, row.index_offset);
   EXPECT_LE(read, row.file_size);

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "format/dataset.h"
-#include "format/restore_record.h"
+#include "format/jpeg_restorer.h"
 #include "format/shard_reader.h"
 #include "tests/golden/golden_inputs.h"
 #include "tests/support/jpeg_surgery.h"
@@ -121,7 +121,8 @@ TEST(GoldenTest, EveryByteOfItChecks) {
       const OpenedShard shard = OpenShard(dataset, i);
       CheckShardContent(
           *shard.file, dataset.index().rows[i], shard.index, LabelMap(dataset.index().labels),
-          [](const Error& fault) { ADD_FAILURE() << fault.message; }, [](uint64_t) {});
+          ContentChecks::kChecksumsAndSources, [](const Error& fault) { ADD_FAILURE() << fault.message; },
+          [](uint64_t) {});
     }
   }
 }
@@ -133,32 +134,10 @@ TEST(GoldenTest, ItsRestoreRecordRestoresTheSource) {
   const Bytes source = ReadFile(GoldenFolder() + "/input/gray_source.jpg");
   ASSERT_EQ(gray.source_sha256, Sha256::Of(source));
   const Bytes image = AtLevel(*shard.file, gray.layout, kShardLevels);
-  const auto record = DecodeRestoreRecord(Read(*shard.file, gray.layout.restore));
-  ASSERT_TRUE(record.has_value());
-
-  // Everything but the entropy-coded data, which takes an encoder; that is taken from the source.
-  const JpegStructure structure = testing::StructureOf(source);
-  Bytes restored = {0xFF, 0xD8};
-  const auto tables = [&](size_t n) {
-    const JpegSegment& dht = structure.segments[3 + n];
-    return ByteSpan(source).subspan(dht.offset, dht.size);
-  };
-  for (const auto& segment : record->segments) {
-    if (const auto* marker = std::get_if<RestoreRecord::MarkerSegment>(&segment)) {
-      const JpegSegment kept = testing::StructureOf(image).segments[marker->position];
-      testing::Append(restored, ByteSpan(image).subspan(kept.offset, kept.size));
-    } else if (const auto* standard = std::get_if<RestoreRecord::StandardTables>(&segment)) {
-      ASSERT_LE(*standard, RestoreRecord::StandardTables::kAc0);
-      testing::Append(restored, tables(static_cast<size_t>(*standard)));
-    } else if (const auto* literal = std::get_if<RestoreRecord::Literal>(&segment)) {
-      testing::Append(restored, literal->bytes);
-    } else {
-      const JpegScan& scan = structure.scans[0];
-      testing::Append(restored, ByteSpan(source).subspan(scan.entropy, scan.end - scan.entropy));
-    }
-  }
-  testing::Append(restored, Bytes{0xFF, 0xD9});
-  EXPECT_EQ(restored, source);
+  const auto restored =
+      RestoreJpeg(image, Read(*shard.file, gray.layout.restore), {gray.source_size, gray.source_sha256});
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_EQ(*restored, source);
 }
 
 // FORMAT.md shows the example's shard and PCR_index.pb as lines "oooo  xx xx .. ", every byte of them.

@@ -107,6 +107,7 @@ void Configure(jpeg_compress_struct& out, const TestJpeg& spec, const std::vecto
   out.raw_data_in = spec.sampling.empty() ? FALSE : TRUE;
   out.optimize_coding = spec.optimize ? TRUE : FALSE;
   out.arith_code = spec.arithmetic ? TRUE : FALSE;
+  for (UINT8& k : out.arith_ac_K) k = static_cast<UINT8>(spec.arithmetic_ac);
   out.restart_interval = spec.restart_interval;
   if (spec.progressive) jpeg_simple_progression(&out);
   if (!script.empty()) {

@@ -29,6 +29,7 @@ struct TestJpeg {
   std::vector<TestScan> script = {};  // other scans than the default ones
   bool optimize = false;              // own Huffman tables instead of the standard ones
   bool arithmetic = false;
+  int arithmetic_ac = 5;           // Kx of all tables
   unsigned restart_interval = 0;   // in MCUs
   bool jfif = true, adobe = true;  // false: without that segment where libjpeg would write it
   uint32_t seed = 1;               // another seed, another picture
