@@ -18,7 +18,8 @@ OpaqueItem Streamed(FileFacts facts, const SourceFile& file, OpaqueReason reason
   return {std::move(facts), std::nullopt, file.size(), {reason, std::move(detail)}};
 }
 
-Result<PackItem> TryMakePackItem(int source, const SourceRecord& record, const LabelMap& labels) {
+Result<PackItem> TryMakePackItem(int source, const SourceRecord& record, const LabelMap& labels,
+                                 const EncodeOptions& options) {
   auto file = SourceFile::Open(source, record.path);
   if (!file) return PassOn(std::move(file));
   FileFacts facts = FactsOf(record.path, (*file)->attributes());
@@ -31,7 +32,7 @@ Result<PackItem> TryMakePackItem(int source, const SourceRecord& record, const L
     return Streamed(std::move(facts), **file, OpaqueReason::kTooLarge, "files of 1 GiB and more are not converted");
   auto bytes = (*file)->ReadWhole();
   if (!bytes) return PassOn(std::move(bytes));
-  auto encoded = EncodeImage(*bytes);
+  auto encoded = EncodeImage(*bytes, options);
   if (!encoded) return OpaqueItem{std::move(facts), std::move(*bytes), size, std::move(encoded.error())};
   const int32_t label = labels.Of(facts.directory).value_or(-1);  // always there: the plan lists all top-level folders
   return ImageItem{std::move(facts), label, size, Sha256::Of(*bytes), std::move(*encoded)};
@@ -39,11 +40,11 @@ Result<PackItem> TryMakePackItem(int source, const SourceRecord& record, const L
 
 }  // namespace
 
-PackItem MakePackItem(int source, const SourceRecord& record, const LabelMap& labels) {
+PackItem MakePackItem(int source, const SourceRecord& record, const LabelMap& labels, const EncodeOptions& options) {
   if (record.kind != SourceKind::kFile) return {};
-  auto item = TryMakePackItem(source, record, labels);
+  auto item = TryMakePackItem(source, record, labels, options);
   for (int attempt = 1; attempt < kReadAttempts && !item && item.error().code == ErrorCode::kStale; ++attempt)
-    item = TryMakePackItem(source, record, labels);
+    item = TryMakePackItem(source, record, labels, options);
   if (!item) return item.error();
   return std::move(*item);
 }

@@ -28,7 +28,8 @@ struct OpaqueItem {
 using PackItem = std::variant<std::monostate, Error, ImageItem, OpaqueItem>;
 
 // Reads the file of `record` below the open folder `source` and makes of it what the shard will store.
-[[nodiscard]] PackItem MakePackItem(int source, const SourceRecord& record, const LabelMap& labels);
+[[nodiscard]] PackItem MakePackItem(int source, const SourceRecord& record, const LabelMap& labels,
+                                    const EncodeOptions& options);
 
 // How often a file that changes while it is read is read anew before it is skipped.
 inline constexpr int kReadAttempts = 3;

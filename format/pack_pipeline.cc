@@ -43,6 +43,7 @@ PackSummary CountsOf(const LoneShard& shard) {
   for (const Entry& entry : shard.index.entries) {
     const bool image = entry.layout.kind == EntryKind::kImage;
     ++(!image ? counts.opaque_files : entry.layout.kept ? counts.images_kept : counts.images);
+    if (image && !entry.layout.kept && entry.layout.restore.size == 0) ++counts.images_not_restorable;
     counts.source_bytes += entry.source_size;
   }
   counts.stored_bytes = shard.row.file_size;
@@ -96,6 +97,10 @@ class ShardAssembly {
       }
       published += PublishedBytes(*image);
       ++(image->image.kept ? counts_.images_kept : counts_.images);
+      if (!image->image.not_restorable.empty()) {
+        ++counts_.images_not_restorable;
+        report_.NotRestorable(shard_.plan.items[i].path, image->image.not_restorable);
+      }
       counts_.source_bytes += image->source_size;
       images.push_back(std::move(*image));
     }
@@ -253,7 +258,7 @@ class PackPipeline {
 
   Result<void> MakeItem(ShardPtr shard, size_t i) {
     const SourceRecord& record = shard->plan.items[i];
-    shard->items[i] = MakePackItem(job_.source, record, labels_);
+    shard->items[i] = MakePackItem(job_.source, record, labels_, job_.encode);
     if (const auto* error = std::get_if<Error>(&shard->items[i])) {
       if (auto there = CheckSource(job_); !there) return there;
       report_.Skipped(record.path, error->message);

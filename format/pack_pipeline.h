@@ -40,6 +40,7 @@ struct PackJob {
   ShardLimits limits;
   bool continued = false;  // shards of an earlier pack may lie there
   unsigned jobs = 0;       // threads; 0 = one a processor
+  EncodeOptions encode = {};
   // Images with which a shard's metadata and groups would pass it are opaque.
   uint64_t published_limit = kPublishedEndLimit;
 };

@@ -39,12 +39,17 @@ class PackReport {
     const std::lock_guard lock(mutex_);
     observer_.OnOpaque(path, why);
   }
+  void NotRestorable(const std::string& path, const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    observer_.OnNotRestorable(path, reason);
+  }
   // Adds the counts of a shard that is in place.
   void AddShard(const PackSummary& counts) {
     const std::lock_guard lock(mutex_);
     ++summary_.shards;
     summary_.images += counts.images;
     summary_.images_kept += counts.images_kept;
+    summary_.images_not_restorable += counts.images_not_restorable;
     summary_.opaque_files += counts.opaque_files;
     summary_.source_bytes += counts.source_bytes;
     summary_.stored_bytes += counts.stored_bytes;

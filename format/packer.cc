@@ -39,11 +39,14 @@ Result<void> CheckOptions(const PackOptions& options) {
   return {};
 }
 
-// The options that change bytes, as PCR_index.pb and the plan hold them (FORMAT.md, "Pack options").
+// The options that change bytes, as PCR_index.pb and the plan hold them (FORMAT.md, "Pack options"); those that came
+// with a later release only where they are used.
 std::string OptionsText(const PackOptions& options) {
   const std::string order = options.order.shuffle ? "shuffle:" + std::to_string(options.order.seed) : "path";
-  return "order=" + order + "\nrecord-bytes=" + std::to_string(options.record_bytes) +
-         "\nrecord-images=" + std::to_string(options.record_images) + "\n";
+  return (options.encode.exact ? "exact=1\n" : "") + ("order=" + order) +
+         "\nrecord-bytes=" + std::to_string(options.record_bytes) +
+         "\nrecord-images=" + std::to_string(options.record_images) + "\n" +
+         (options.encode.rescan ? "rescan=1\n" : "");
 }
 
 // Absolute and free of links; the last parts need not exist.
@@ -111,7 +114,7 @@ class Packer {
     if (!source.valid()) return SystemFail("opening the source folder " + Quoted(source_), errno);
     report_.SetTotal(plan->summary().files, plan->summary().bytes);
     auto rows = PackShards(
-        {source.get(), source_, dataset_, &*plan, limits(), continued_, options_.jobs, kPublishedEndLimit}, report_);
+        {source.get(), source_, dataset_, &*plan, limits(), continued_, options_.jobs, options_.encode}, report_);
     if (!rows) return PassOn(std::move(rows));
     if (auto published = Publish(plan->summary(), std::move(*rows)); !published) return PassOn(std::move(published));
     return report_.summary();

@@ -33,6 +33,7 @@ struct PackOptions {
   uint32_t record_images = 256;                // items a shard, 1..65536
   uint64_t record_bytes = uint64_t{64} << 20;  // source bytes a shard
   PackOrder order = {};
+  EncodeOptions encode = {};
 };
 
 struct PackProgress {
@@ -41,8 +42,9 @@ struct PackProgress {
 };
 
 struct PackSummary {
-  uint64_t images = 0;       // converted
-  uint64_t images_kept = 0;  // progressive ones kept as they were
+  uint64_t images = 0;                 // converted
+  uint64_t images_kept = 0;            // progressive ones kept as they were
+  uint64_t images_not_restorable = 0;  // of the converted ones
   uint64_t opaque_files = 0;
   uint64_t skipped = 0;  // files and folders that could not be read or cannot be stored
   uint64_t directories = 0;
@@ -59,6 +61,8 @@ class PackObserver {
   // `path` relative to SOURCE, raw bytes; `reason` a sentence.
   virtual void OnSkipped(const std::string& /*path*/, const std::string& /*reason*/) {}
   virtual void OnOpaque(const std::string& /*path*/, const Opaque&) {}
+  // An image that is converted, but of which the source's own bytes cannot be had again.
+  virtual void OnNotRestorable(const std::string& /*path*/, const std::string& /*reason*/) {}
 };
 
 [[nodiscard]] Result<PackSummary> Pack(const std::string& source, const std::string& dataset,

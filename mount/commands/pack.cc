@@ -12,13 +12,14 @@ namespace pcrfs {
 namespace {
 
 constexpr uint64_t kSkippedShown = 20;
-constexpr std::array<const char*, 7> kReasons = {"not JPEG",
+constexpr std::array<const char*, 8> kReasons = {"not JPEG",
                                                  "of an unsupported kind of JPEG",
                                                  "damaged",
                                                  "incomplete",
                                                  "with markers between scans",
                                                  "too large to convert",
-                                                 "not provably the same when converted"};
+                                                 "not provably the same when converted",
+                                                 "not restorable byte for byte"};
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

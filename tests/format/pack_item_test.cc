@@ -21,7 +21,7 @@ class PackItemTest : public ::testing::Test {
  protected:
   PackItemTest() : folder(open(dir.path().c_str(), O_RDONLY | O_DIRECTORY)) {}
   PackItem Make(const std::string& path) {
-    return MakePackItem(folder.get(), {SourceKind::kFile, path, 1, {}}, LabelMap({"a", "b"}));
+    return MakePackItem(folder.get(), {SourceKind::kFile, path, 1, {}}, LabelMap({"a", "b"}), {});
   }
 
   TempDir dir;
@@ -69,7 +69,7 @@ TEST_F(PackItemTest, AFileOfAGibibyteIsNoImage) {
 }
 
 TEST_F(PackItemTest, AnEmptyFolderIsNothingAndAMissingFileAnError) {
-  const PackItem folder_item = MakePackItem(folder.get(), {SourceKind::kEmptyFolder, "e", 0, {}}, LabelMap({}));
+  const PackItem folder_item = MakePackItem(folder.get(), {SourceKind::kEmptyFolder, "e", 0, {}}, LabelMap({}), {});
   EXPECT_TRUE(std::holds_alternative<std::monostate>(folder_item));
   const PackItem missing = Make("a/missing");
   ASSERT_TRUE(std::holds_alternative<Error>(missing));

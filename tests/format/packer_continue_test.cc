@@ -252,6 +252,11 @@ TEST_F(PackerContinue, OtherSourceOrOptionsAreRefusedWithTheReason) {
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(changed.error().message, HasSubstr("record-images=3 instead of"));
+  for (const EncodeOptions encode : {EncodeOptions{.exact = true}, EncodeOptions{.rescan = true}}) {
+    options = kSmallShards;
+    options.encode = encode;
+    EXPECT_FALSE(Pack(source.path(), dataset, options, observer)) << encode.exact;
+  }
   auto after = FilesIn(dataset);
   after["pack.lock"] = {};
   EXPECT_THAT(Differences(after, before), IsEmpty()) << "a refusal changes nothing";

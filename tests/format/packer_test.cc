@@ -234,6 +234,9 @@ TEST(Packer, IndexHoldsOptionsLabelsAndHash) {
   auto dataset = Dataset::Open(out / "set");
   ASSERT_TRUE(dataset) << dataset.error().message;
   EXPECT_EQ(dataset->index().pack_options, "order=path\nrecord-bytes=67108864\nrecord-images=256\n");
+  PackForTest(source.path(), out / "all", {.encode = {.exact = true, .rescan = true}});
+  EXPECT_EQ(Dataset::Open(out / "all")->index().pack_options,
+            "exact=1\norder=path\nrecord-bytes=67108864\nrecord-images=256\nrescan=1\n");
   EXPECT_THAT(dataset->index().labels, ElementsAre("b", "c"));
   EXPECT_EQ(dataset->index().appends, 0U);
   using std::string_literals::operator""s;
