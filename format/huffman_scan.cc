@@ -48,17 +48,15 @@ inline uint8_t* PutBytes(uint8_t* at, uint64_t word) {
   return at + 8;
 }
 
-// The codes of a table, with a length for symbols that have none by which Put notices them.
+// The codes of a table, each as bits << 8 | length, with a length for symbols that have none by which Put notices them.
 struct Codes {
-  static constexpr uint8_t kNone = 128;
-  std::array<uint16_t, 256> bits{};
-  std::array<uint8_t, 256> length{};
+  static constexpr uint32_t kNone = 128;
+  std::array<uint32_t, 256> of_symbol{};
 
   explicit Codes(const HuffmanCodes& table) {
-    for (size_t symbol = 0; symbol < bits.size(); ++symbol) {
-      bits[symbol] = table.of_symbol[symbol].bits;
-      const uint16_t size = table.of_symbol[symbol].length;
-      length[symbol] = size == 0 ? kNone : static_cast<uint8_t>(size);
+    for (size_t symbol = 0; symbol < of_symbol.size(); ++symbol) {
+      const auto [bits, length] = table.of_symbol[symbol];
+      of_symbol[symbol] = uint32_t{bits} << 8 | (length == 0 ? kNone : length);
     }
   }
 };
@@ -88,7 +86,10 @@ struct BitSink {
     free = 64 - rest;
   }
 
-  void PutSymbol(const Codes& codes, size_t symbol) { Put(codes.bits[symbol], codes.length[symbol]); }
+  void PutSymbol(const Codes& codes, size_t symbol) {
+    const uint32_t code = codes.of_symbol[symbol];
+    Put(code >> 8, code & 0xFF);
+  }
 
   // The symbol for `run` and the size of `value`, then that many bits of it (T.81 F.1.2.1.1).
   void PutValue(const Codes& codes, unsigned run, int value) {
@@ -97,9 +98,9 @@ struct BitSink {
       lacks_code = true;
       return;
     }
-    const size_t symbol = run << 4 | size;
-    const auto low = static_cast<uint32_t>(value - (value < 0 ? 1 : 0)) & ((1U << size) - 1);
-    Put(static_cast<uint32_t>(codes.bits[symbol]) << size | low, codes.length[symbol] + size);
+    const uint32_t code = codes.of_symbol[run << 4 | size];
+    const auto low = static_cast<uint32_t>(value + (value >> 31)) & ((1U << size) - 1);
+    Put(code >> 8 << size | low, (code & 0xFF) + size);
   }
 
   // Fills up to a whole byte, and leaves nothing pending.
