@@ -54,19 +54,17 @@ std::optional<Opaque> RefuseFrame(const JpegFrame& frame) {
     return Opaque{OpaqueReason::kTooLarge, std::to_string(frame.width) + "x" + std::to_string(frame.height) +
                                                " pixels, libjpeg reads sides of at most " +
                                                std::to_string(kMaxImageSide)};
+  if (const uint64_t coefficients = BlocksOfFrame(frame) * 64; coefficients > kMaxImageCoefficients)
+    return Opaque{OpaqueReason::kTooLarge, std::to_string(coefficients) + " coefficients, at most " +
+                                               std::to_string(kMaxImageCoefficients) + " are converted"};
   return std::nullopt;
 }
 
-// Image size, and the work that the number of scans makes of it, within bounds.
-std::optional<Opaque> RefuseSize(const JpegStructure& structure) {
-  const uint64_t blocks = BlocksOfFrame(structure.frame);
-  if (blocks * 64 > kMaxImageCoefficients)
-    return Opaque{OpaqueReason::kTooLarge, std::to_string(blocks * 64) + " coefficients, at most " +
-                                               std::to_string(kMaxImageCoefficients) + " are converted"};
-  if (DecodingWork(structure) > kMaxImageWork)
-    return Opaque{OpaqueReason::kTooLarge, std::to_string(structure.scans.size()) + " scans over " +
-                                               std::to_string(blocks) + " blocks, too much work"};
-  return std::nullopt;
+// The work that the number of scans makes of the image's size, within bounds.
+std::optional<Opaque> RefuseWork(const JpegStructure& structure) {
+  if (DecodingWork(structure) <= kMaxImageWork) return std::nullopt;
+  return Opaque{OpaqueReason::kTooLarge, std::to_string(structure.scans.size()) + " scans over " +
+                                             std::to_string(BlocksOfFrame(structure.frame)) + " blocks, too much work"};
 }
 
 // Markers after the first scan header that forbid taking the file apart.
@@ -124,7 +122,7 @@ std::optional<Opaque> RefuseProgressiveScans(const JpegStructure& structure) {
 
 std::optional<Opaque> RefuseStructure(const JpegStructure& structure) {
   if (auto refusal = RefuseFrame(structure.frame)) return refusal;
-  if (auto refusal = RefuseSize(structure)) return refusal;
+  if (auto refusal = RefuseWork(structure)) return refusal;
   if (auto refusal = RefuseSegments(structure)) return refusal;
   return structure.frame.progressive() ? RefuseProgressiveScans(structure) : RefuseSequentialScans(structure);
 }
@@ -218,6 +216,13 @@ Encoded Rescan(ByteSpan source, const JpegStructure& structure) {
 }
 
 }  // namespace
+
+uint64_t EncodeMemory(ByteSpan source) {
+  constexpr uint64_t kSmallParts = uint64_t{1} << 20;
+  const Result<JpegFrame> frame = ParseJpegFrame(source);
+  if (!frame || RefuseFrame(*frame)) return 0;
+  return CoefficientMemory(*frame) + 2 * source.size() + kSmallParts;  // the result, and the source restored on trial
+}
 
 tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source, const EncodeOptions& options) {
   if (!StartsWithSoi(source)) return Refuse(OpaqueReason::kNotJpeg, "the file does not start with SOI (FF D8)");

@@ -73,6 +73,10 @@ struct Opaque {
   std::string detail;  // for a report: what exactly, where
 };
 
+// Bytes of memory that EncodeImage takes beside `source`, its result included, unless that is larger than its source:
+// known from the frame header. 0 for what will be opaque because of it.
+[[nodiscard]] uint64_t EncodeMemory(ByteSpan source);
+
 [[nodiscard]] tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source, const EncodeOptions& options = {});
 
 }  // namespace pcrfs

@@ -47,6 +47,14 @@ uint64_t BlocksOfFrame(const JpegFrame& frame) {
   return blocks;
 }
 
+uint64_t CoefficientMemory(const JpegFrame& frame) {
+  constexpr uint64_t kBlockBytes = 64 * sizeof(int16_t);
+  uint64_t bytes = 0;
+  for (const BlockCounts& component : BlocksOfComponents(frame))  // libjpeg, too, has a pointer for each row
+    bytes += component.padded() * kBlockBytes + component.padded_height * 2 * sizeof(void*);
+  return bytes;
+}
+
 uint64_t DecodingWork(const JpegStructure& structure) {
   const std::vector<BlockCounts> blocks = BlocksOfComponents(structure.frame);
   uint64_t work = 0;

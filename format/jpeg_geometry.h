@@ -41,6 +41,8 @@ struct McuCounts {
 [[nodiscard]] McuCounts McusOfFrame(const JpegFrame& frame);
 // Of all components, without padding.
 [[nodiscard]] uint64_t BlocksOfFrame(const JpegFrame& frame);
+// Bytes of all coefficients in memory as libjpeg and JpegCoefficients hold them.
+[[nodiscard]] uint64_t CoefficientMemory(const JpegFrame& frame);
 // Of decoding all scans, in the units above.
 [[nodiscard]] uint64_t DecodingWork(const JpegStructure& structure);
 

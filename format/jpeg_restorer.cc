@@ -260,10 +260,8 @@ Result<uint64_t> RestoreMemory(ByteSpan head, uint64_t source_size) {
   if (!frame) return tl::unexpected<Error>(frame.error());
   if (BlocksOfFrame(*frame) * 64 > kMaxRestoreCoefficients || source_size > kMaxRestoredBytes)
     return Fail(ErrorCode::kLimit, "the image is over the limits of what is restored");
-  uint64_t bytes = 2 * source_size + kSmallParts;  // arithmetic coding has it twice
-  for (const BlockCounts& component : BlocksOfComponents(*frame))
-    bytes += component.padded() * sizeof(CoefficientBlock) + component.height * sizeof(void*);
-  return bytes;
+  return CoefficientMemory(*frame) + 2 * source_size +
+         kSmallParts;  // twice: libjpeg's arithmetic coder has its own copy
 }
 
 }  // namespace pcrfs

@@ -11,6 +11,7 @@
 #include "format/bytes.h"
 #include "format/error.h"
 #include "format/image_encoder.h"
+#include "format/memory_gate.h"
 #include "format/shard_reader.h"
 #include "format/shard_writer.h"
 #include "format/source_tree.h"
@@ -27,9 +28,10 @@ struct OpaqueItem {
 // Nothing for an empty folder, which is only a directory of the shard, and for what was skipped: an Error says why.
 using PackItem = std::variant<std::monostate, Error, ImageItem, OpaqueItem>;
 
-// Reads the file of `record` below the open folder `source` and makes of it what the shard will store.
+// Reads the file of `record` below the open folder `source` and makes of it what the shard will store. What that takes
+// beside the file's own bytes is claimed from `memory` first.
 [[nodiscard]] PackItem MakePackItem(int source, const SourceRecord& record, const LabelMap& labels,
-                                    const EncodeOptions& options);
+                                    const EncodeOptions& options, MemoryGate& memory);
 
 // How often a file that changes while it is read is read anew before it is skipped.
 inline constexpr int kReadAttempts = 3;

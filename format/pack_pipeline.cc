@@ -13,6 +13,7 @@
 
 #include "format/checksum.h"
 #include "format/kept_shard.h"
+#include "format/memory_gate.h"
 #include "format/pack_item.h"
 #include "format/shard_writer.h"
 #include "format/source_file.h"
@@ -258,7 +259,7 @@ class PackPipeline {
 
   Result<void> MakeItem(ShardPtr shard, size_t i) {
     const SourceRecord& record = shard->plan.items[i];
-    shard->items[i] = MakePackItem(job_.source, record, labels_, job_.encode);
+    shard->items[i] = MakePackItem(job_.source, record, labels_, job_.encode, encode_memory_);
     if (const auto* error = std::get_if<Error>(&shard->items[i])) {
       if (auto there = CheckSource(job_); !there) return there;
       report_.Skipped(record.path, error->message);
@@ -295,6 +296,7 @@ class PackPipeline {
   const PackJob& job_;
   PackReport& report_;
   const LabelMap labels_;
+  MemoryGate encode_memory_{kEncodeBytes};
 
   std::mutex mutex_;  // guards all that follows
   std::condition_variable changed_;

@@ -2,9 +2,9 @@
 //
 // One unit of work is one file (read, encode, hash) or one whole shard of an earlier, killed pack (check). Whoever
 // completes the last file of a shard writes the shard, while the others go on with the next ones. A shard is begun
-// only when the source bytes of those under way leave room for it, so memory is bounded by kInFlightBytes (or one item,
-// where that is larger) and what each thread needs to encode one image. No byte written depends on the number of
-// threads or their order.
+// only when the source bytes of those under way leave room for it, and an image is encoded only when what that takes
+// fits beside the others; so memory is bounded by the sum of kInFlightBytes and kEncodeBytes (each, or one item where
+// that is larger), whatever the number of threads. No byte written depends on that number or on their order.
 //
 // PackShards blocks until all is done or the first error, with its own threads ended. `PackJob` is borrowed meanwhile.
 // Errors: those of writing shards and reading the plan, and kNotFound when SOURCE itself is gone. Files that cannot be
@@ -26,6 +26,8 @@ namespace pcrfs {
 
 // Source bytes of the shards that are under way at one time.
 inline constexpr uint64_t kInFlightBytes = uint64_t{512} << 20;
+// Memory for encoding images, beside that: about one of the largest, and a dozen of 12 megapixels.
+inline constexpr uint64_t kEncodeBytes = uint64_t{1} << 30;
 // From here on a file is opaque unread: fixed, so that bytes depend on no machine. An image of the largest number of
 // coefficients that is converted is smaller; only bytes behind its end could make it pass.
 inline constexpr uint64_t kMaxImageSourceBytes = uint64_t{1} << 30;

@@ -530,6 +530,19 @@ INSTANTIATE_TEST_SUITE_P(
                    [] { return WithFrameSize(ProgressiveWith(ThousandsOfScans()), 8000, 8000); }}),
     [](const ::testing::TestParamInfo<OpaqueCase>& case_info) { return std::string(case_info.param.name); });
 
+// ---- memory
+
+TEST(ImageEncoderTest, MemoryIsKnownFromTheFrameHeader) {
+  const Bytes photo = WithFrameSize(MakeJpeg({.h_sampling = 1, .v_sampling = 1}), 4000, 3000);
+  EXPECT_GT(EncodeMemory(photo), 72'000'000u);
+  EXPECT_LT(EncodeMemory(photo), 80'000'000u);
+  // One row of blocks, which libjpeg pads to four.
+  const Bytes thin = WithFrameSize(MakeJpeg({.colour = Colour::kGray, .sampling = {{4, 4}}}), 65500, 1);
+  EXPECT_GT(EncodeMemory(thin), 65500u / 8 * 4 * 128);
+  EXPECT_EQ(EncodeMemory(WithFrameSize(MakeJpeg({}), 65500, 65500)), 0u) << "that will be opaque";
+  EXPECT_EQ(EncodeMemory(Bytes{'n', 'o'}), 0u);
+}
+
 // ---- any bytes
 
 TEST(ImageEncoderTest, NoTruncationIsAnImage) {

@@ -6,6 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <thread>
+
 #include "format/pack_pipeline.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_jpeg.h"
@@ -21,11 +26,12 @@ class PackItemTest : public ::testing::Test {
  protected:
   PackItemTest() : folder(open(dir.path().c_str(), O_RDONLY | O_DIRECTORY)) {}
   PackItem Make(const std::string& path) {
-    return MakePackItem(folder.get(), {SourceKind::kFile, path, 1, {}}, LabelMap({"a", "b"}), {});
+    return MakePackItem(folder.get(), {SourceKind::kFile, path, 1, {}}, LabelMap({"a", "b"}), {}, memory);
   }
 
   TempDir dir;
   UniqueFd folder;
+  MemoryGate memory{uint64_t{64} << 20};
 };
 
 TEST_F(PackItemTest, AnImageWithItsLabelAndWhatIsOnDiskNow) {
@@ -68,8 +74,24 @@ TEST_F(PackItemTest, AFileOfAGibibyteIsNoImage) {
   EXPECT_EQ(std::get<OpaqueItem>(item).why.reason, OpaqueReason::kTooLarge);
 }
 
+TEST_F(PackItemTest, AnImageWaitsForMemory) {
+  WriteFile(dir / "x.jpg", testing::MakeJpeg({}));
+  std::optional<MemoryGate::Claim> all = memory.Enter(uint64_t{64} << 20);
+  std::atomic<bool> made = false;
+  std::thread thread([&] {
+    EXPECT_TRUE(std::holds_alternative<ImageItem>(Make("x.jpg")));
+    made = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(made);
+  all.reset();
+  thread.join();
+  EXPECT_EQ(memory.used(), 0u);
+}
+
 TEST_F(PackItemTest, AnEmptyFolderIsNothingAndAMissingFileAnError) {
-  const PackItem folder_item = MakePackItem(folder.get(), {SourceKind::kEmptyFolder, "e", 0, {}}, LabelMap({}), {});
+  const PackItem folder_item =
+      MakePackItem(folder.get(), {SourceKind::kEmptyFolder, "e", 0, {}}, LabelMap({}), {}, memory);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(folder_item));
   const PackItem missing = Make("a/missing");
   ASSERT_TRUE(std::holds_alternative<Error>(missing));
