@@ -14,12 +14,6 @@
 namespace pcrfs {
 namespace {
 
-// What `original` shows: the source's bytes where they can be had again, else what the highest level shows.
-uint64_t OriginalSize(const Entry& entry, Level highest) {
-  if (entry.layout.kind == EntryKind::kImage && entry.layout.restore.size > 0) return entry.source_size;
-  return SizeAtLevel(entry.layout, highest, highest.number());
-}
-
 uint64_t CountBlocks(const EntryLayout& layout) {
   if (!layout.checked) return 0;
   uint64_t count = BlockCount(layout.tail.size) + BlockCount(layout.restore.size);
@@ -225,7 +219,7 @@ void CatalogWriter::Impl::Count(const Entry& entry) {
   ++(entry.layout.kind == EntryKind::kImage ? totals.images : totals.opaque_files);
   for (int k = 1; k <= totals.levels; ++k)
     totals.level_bytes[static_cast<size_t>(k - 1)] += SizeAtLevel(entry.layout, *Level::FromNumber(k), totals.levels);
-  totals.source_bytes += OriginalSize(entry, *Level::FromNumber(totals.levels));
+  totals.source_bytes += OriginalSize(entry.layout, entry.source_size, *Level::FromNumber(totals.levels));
 }
 
 Result<NodeInfo> CatalogWriter::Impl::Node(uint64_t node) {

@@ -63,6 +63,17 @@ struct EntryLayout {
   return size + (level.number() >= highest ? layout.tail.size : 0);
 }
 
+// Whether an image's source is had by restoring it (format/jpeg_restorer.h). Otherwise its highest level is shown for
+// it, which for opaque entries and kept images is the source itself.
+[[nodiscard]] inline bool NeedsRestoring(const EntryLayout& layout) {
+  return layout.kind == EntryKind::kImage && !layout.kept && layout.restore.size > 0;
+}
+
+// Bytes of the file that `original` shows.
+[[nodiscard]] inline uint64_t OriginalSize(const EntryLayout& layout, uint64_t source_size, Level highest) {
+  return NeedsRestoring(layout) ? source_size : SizeAtLevel(layout, highest, highest.number());
+}
+
 // Attributes of a source file or folder that are kept.
 struct Attributes {
   uint32_t mode = 0;     // st_mode & 07777

@@ -1,12 +1,12 @@
 // The file system as a library: what a mount of a data set shows, without a kernel or FUSE in sight.
 //
-// Names, inode numbers, attributes, listings and bytes of all level trees, computed from the catalog and the shards.
-// Nothing changes after Open: no inode table, no open files, no state a look-up must have created first. Every number a
-// kernel or an NFS client hands in is checked, and unknown ones are kStale.
+// Names, inode numbers, attributes, listings and bytes of all trees (fs/tree.h), computed from the catalog and the
+// shards. Nothing that can be seen changes after Open: no inode table, no open files, no state a look-up must have
+// created first. Every number a kernel or an NFS client hands in is checked, and unknown ones are kStale.
 //
-// Ownership: owns catalog and shard set. Thread safety: all const methods from any number of threads. Blocking: Read
-// may wait for the store; nothing else does. Errors: kNotFound, kNotDirectory, kIsDirectory, kInvalidArgument,
-// kLimit (a name too long), kStale, kIo, kDamaged; errno_map.h turns them into errno.
+// Ownership: owns catalog, shard set and restored images. Thread safety: all const methods from any number of threads.
+// Blocking: Read may wait for the store and for a restore; nothing else does. Errors: kNotFound, kNotDirectory,
+// kIsDirectory, kInvalidArgument, kLimit (a name too long), kStale, kIo, kDamaged; errno_map.h turns them into errno.
 #ifndef PCRFS_FS_FILE_SYSTEM_H_
 #define PCRFS_FS_FILE_SYSTEM_H_
 
@@ -25,17 +25,21 @@
 #include "format/error.h"
 #include "format/level.h"
 #include "fs/ino.h"
+#include "fs/level_view.h"
+#include "fs/restored_images.h"
 #include "fs/shard_set.h"
 #include "fs/store_reader.h"
+#include "fs/tree.h"
 
 namespace pcrfs {
 
 struct MountView {
-  // Set: the mount's root is that level's tree itself. Not set: scan1 .. scanL and `current`.
-  std::optional<Level> root_level;
+  // Set: the mount's root is that tree itself. Not set: scan1 .. scanL, `original` and `current`.
+  std::optional<Tree> root_tree;
   uid_t uid = 0;  // owner shown for everything
   gid_t gid = 0;
-  mode_t umask = 0;  // bits taken away from every mode
+  mode_t umask = 0;                                 // bits taken away from every mode
+  uint64_t restore_memory = kDefaultRestoreMemory;  // bytes, for `original`: restored_images.h
 };
 
 enum class FileType : uint8_t { kDirectory, kRegular, kSymlink };
@@ -52,7 +56,7 @@ struct Stat {
   gid_t gid = 0;
 };
 
-// What one level's tree holds; none of the three is ever 0.
+// What one tree holds; none of the three is ever 0.
 struct StatFs {
   uint64_t block_size = 0, blocks = 0, files = 0;
 };
@@ -72,7 +76,7 @@ using FaultObserver = std::function<void(const Error&)>;
 
 class FileSystem {
  public:
-  // `catalog` is the one of `dataset`. kInvalidArgument when the view's level is not one of the data set's.
+  // `catalog` is the one of `dataset`. kInvalidArgument when the data set has no such tree.
   [[nodiscard]] static Result<std::unique_ptr<FileSystem>> Open(Dataset dataset, std::unique_ptr<Catalog> catalog,
                                                                 MountView view, FaultObserver on_fault);
   FileSystem(std::unique_ptr<Catalog> catalog, std::unique_ptr<ShardSet> shards, MountView view,
@@ -89,10 +93,10 @@ class FileSystem {
   // returns false. `visit` may call GetAttr.
   [[nodiscard]] Result<void> ReadDir(Ino ino, uint64_t after, const std::function<bool(const DirEntry&)>& visit) const;
   // Fills `out` from `offset` and returns how many bytes that gave: fewer than asked only at the end of the file.
-  // Every byte was checked against its checksum.
+  // Every byte was checked against its checksum, or is of a source whose SHA-256 was.
   [[nodiscard]] Result<size_t> Read(Ino ino, uint64_t offset, MutableByteSpan out) const;
-  // The same where nothing needs to be waited for; nothing when the store would have to be, or on any error: Read
-  // tells.
+  // The same where nothing needs to be waited for; nothing when the store or a restore would have to be, or on any
+  // error: Read tells.
   [[nodiscard]] std::optional<size_t> ReadAtHand(Ino ino, uint64_t offset, MutableByteSpan out) const;
   // Of the tree that `ino` lies in; for the root of several levels, of the highest.
   [[nodiscard]] Result<StatFs> GetStatFs(Ino ino) const;
@@ -104,20 +108,24 @@ class FileSystem {
   struct Place;
 
   [[nodiscard]] Result<Place> Locate(Ino ino) const;
-  [[nodiscard]] Ino InoOf(uint64_t node, Level level) const;
+  [[nodiscard]] Ino InoOf(uint64_t node, Tree tree) const;
   // The node's description; Locate has seen that there is one.
   [[nodiscard]] Result<void> Describe(const Place& place, NodeInfo& info) const;
-  [[nodiscard]] Stat StatOf(const NodeInfo& info, Level level) const;
-  [[nodiscard]] Result<Stat> StatOfLevels() const;
+  [[nodiscard]] Stat StatOf(const NodeInfo& info, Tree tree) const;
+  [[nodiscard]] Result<Stat> StatOfTrees() const;
   [[nodiscard]] Result<Stat> StatOfCurrent() const;
-  [[nodiscard]] Result<Stat> LookupLevel(std::string_view name) const;
-  [[nodiscard]] Result<void> ListLevels(uint64_t after, const std::function<bool(const DirEntry&)>& visit) const;
-  [[nodiscard]] Result<void> ListNode(const NodeInfo& info, Level level, uint64_t after,
+  [[nodiscard]] Result<Stat> LookupTree(std::string_view name) const;
+  [[nodiscard]] Result<void> ListTrees(uint64_t after, const std::function<bool(const DirEntry&)>& visit) const;
+  [[nodiscard]] Result<void> ListNode(const NodeInfo& info, Tree tree, uint64_t after,
                                       const std::function<bool(const DirEntry&)>& visit) const;
   enum class Waiting : bool { kNever, kMay };
   [[nodiscard]] Result<size_t> ReadFile(Ino ino, uint64_t offset, MutableByteSpan out, Waiting waiting) const;
   [[nodiscard]] Result<void> ReadNode(const NodeInfo& info, Level level, uint64_t offset, MutableByteSpan out,
                                       Waiting waiting) const;
+  [[nodiscard]] Result<void> ReadRestored(const NodeInfo& info, uint64_t offset, MutableByteSpan out,
+                                          Waiting waiting) const;
+  // From the thread's own memory. All CRCs of an image's blocks, or those that a read needs.
+  [[nodiscard]] Result<CrcWindow> Crcs(const NodeInfo& info, const CrcRange& needed) const;
   [[nodiscard]] Level highest() const;
   // Tells the observer of damage in the catalog and sets it aside, once, and passes every error on.
   [[nodiscard]] tl::unexpected<Error> CatalogFault(Error error) const;
@@ -128,6 +136,7 @@ class FileSystem {
   MountView view_;
   FaultObserver on_fault_;
   mutable std::atomic<bool> told_damaged_{false}, told_unreadable_{false};  // of the catalog
+  std::unique_ptr<RestoredImages> restored_;
 };
 
 }  // namespace pcrfs

@@ -18,7 +18,7 @@ constexpr std::array<uint8_t, 2> kEoiMarker = {0xFF, 0xD9};
 
 // What a level's file is made of, one after the other.
 struct Part {
-  enum class Kind : uint8_t { kFragment, kEoi, kTail, kWhole };
+  enum class Kind : uint8_t { kFragment, kEoi, kTail, kRestore, kWhole };
   Kind kind = Kind::kWhole;
   size_t group = 0;   // of a fragment
   Extent extent;      // but of EOI only the size
@@ -32,6 +32,8 @@ std::string Name(const Part& part) {
       return "fragment " + std::to_string(part.group);
     case Part::Kind::kTail:
       return "the bytes after its end";
+    case Part::Kind::kRestore:
+      return "its restore record";
     default:
       return "its content";
   }
@@ -177,6 +179,12 @@ Done ReadAtLevel(const EntryLayout& layout, Level level, int highest, const CrcW
     std::memcpy(wanted.data(), kEoiMarker.data() + part.from, wanted.size());
     return {};
   });
+}
+
+Done ReadRestoreRecord(const EntryLayout& layout, const CrcWindow& crcs, const ByteSource& shard, MutableByteSpan out) {
+  if (out.size() != layout.restore.size)
+    return Fault(ErrorCode::kInvalidArgument, "a restore record is read whole", layout.restore.offset);
+  return ReadPart({Part::Kind::kRestore, 0, layout.restore, 0, out.size()}, layout.checked, crcs, shard, out);
 }
 
 }  // namespace pcrfs

@@ -49,6 +49,10 @@ struct BlockFault {
                                                          const CrcWindow& crcs, const ByteSource& shard,
                                                          uint64_t offset, MutableByteSpan out);
 
+// Fills `out`, of layout.restore.size bytes, with an image's restore record; `crcs` covers its blocks. Errors as above.
+[[nodiscard]] tl::expected<void, BlockFault> ReadRestoreRecord(const EntryLayout& layout, const CrcWindow& crcs,
+                                                               const ByteSource& shard, MutableByteSpan out);
+
 }  // namespace pcrfs
 
 #endif  // PCRFS_FS_LEVEL_VIEW_H_

@@ -62,51 +62,59 @@ std::optional<Level> LevelToReadAhead(const StoreReader::Part& part) {
   return part.layout.kind == EntryKind::kImage ? std::optional(part.level) : std::nullopt;
 }
 
+StoreReader::Attempt AttemptAt(const StoreReader::Part& part, MutableByteSpan& out) {
+  return [&part, &out](const ByteSource& shard) {
+    return ReadAtLevel(part.layout, part.level, part.highest, part.crcs, shard, part.offset, out);
+  };
+}
+
 }  // namespace
 
 bool StoreReader::ReadAtHand(const Part& part, MutableByteSpan out) {
   const Shard shard = shards_->UseOpen(part.shard, LevelToReadAhead(part));
-  return shard && Try(part, AtHandOnly(*shard), out);
+  return shard && Try(part.shard, AtHandOnly(*shard), AttemptAt(part, out));
 }
 
 tl::expected<void, StoreFault> StoreReader::Read(const Part& part, MutableByteSpan out) {
-  const ShardPlace whole = ShardPlace::Whole(part.shard);
+  return Read(part.shard, LevelToReadAhead(part), AttemptAt(part, out));
+}
+
+tl::expected<void, StoreFault> StoreReader::Read(uint32_t position, std::optional<Level> level,
+                                                 const Attempt& attempt) {
+  const ShardPlace whole = ShardPlace::Whole(position);
   if (auto known = memory_.Find(whole)) return tl::unexpected<StoreFault>({*std::move(known), false});
-  const auto shard = shards_->Use(part.shard, LevelToReadAhead(part));
+  const auto shard = shards_->Use(position, level);
   if (!shard) return tl::unexpected<StoreFault>({shard.error(), memory_.Remember(whole, shard.error())});
   memory_.Forget(whole);
-  auto read = Try(part, **shard, out);
-  if (!read && !read.error().known) read = TryAgain(part, *shard, read.error().fault, out);
+  auto read = Try(position, **shard, attempt);
+  if (!read && !read.error().known) read = TryAgain(position, *shard, read.error().fault, attempt);
   if (read) return {};
   auto& [fault, known] = read.error();
-  const ShardPlace place{part.shard, fault.offset, fault.offset + fault.size};
+  const ShardPlace place{position, fault.offset, fault.offset + fault.size};
   const bool is_new = !known && memory_.Remember(place, fault.error);
   return tl::unexpected<StoreFault>({std::move(fault.error), is_new});
 }
 
-tl::expected<void, StoreReader::Failure> StoreReader::Try(const Part& part, const ByteSource& shard,
-                                                          MutableByteSpan out) {
-  const auto read = [&](const ByteSource& source) {
-    return ReadAtLevel(part.layout, part.level, part.highest, part.crcs, source, part.offset, out);
-  };
+tl::expected<void, StoreReader::Failure> StoreReader::Try(uint32_t position, const ByteSource& shard,
+                                                          const Attempt& attempt) {
   if (memory_.empty()) {
-    if (auto done = read(shard); !done) return tl::unexpected<Failure>({std::move(done).error(), false});
+    if (auto done = attempt(shard); !done) return tl::unexpected<Failure>({std::move(done).error(), false});
     return {};
   }
-  const WithBadPlaces source(shard, part.shard, memory_);
-  if (auto done = read(source); !done) return tl::unexpected<Failure>({std::move(done).error(), source.known()});
+  const WithBadPlaces source(shard, position, memory_);
+  if (auto done = attempt(source); !done) return tl::unexpected<Failure>({std::move(done).error(), source.known()});
   for (const ShardPlace& place : source.places()) memory_.Forget(place);
   return {};
 }
 
 // Not from what is cached of it, and from the shard that lies in the data set now, if that can be had.
-tl::expected<void, StoreReader::Failure> StoreReader::TryAgain(const Part& part, const Shard& shard,
-                                                               const BlockFault& fault, MutableByteSpan out) {
+tl::expected<void, StoreReader::Failure> StoreReader::TryAgain(uint32_t position, const Shard& shard,
+                                                               const BlockFault& fault, const Attempt& attempt) {
   shard->Refresh(fault.offset, fault.size);
-  const auto fresh = shards_->OpenAgain(part.shard, shard);
+  const auto fresh = shards_->OpenAgain(position, shard);
   const Shard& source = fresh && *fresh ? *fresh : shard;
-  auto read = Try(part, *source, out);
-  if (read && source != shard) shards_->Replace(part.shard, shard, source);
+  auto read = Try(position, *source, attempt);
+  if (read && source != shard) shards_->Replace(position, shard, source);
   if (read || fresh || fresh.error().code != ErrorCode::kStale) return read;
   Error& error = read.error().fault.error;
   error = {ErrorCode::kStale, error.message + "; " + fresh.error().message};

@@ -11,7 +11,9 @@
 #define PCRFS_FS_STORE_READER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "format/bytes.h"
@@ -45,6 +47,11 @@ class StoreReader {
 
   // Fills `out`, waiting for the store.
   [[nodiscard]] tl::expected<void, StoreFault> Read(const Part& part, MutableByteSpan out);
+  // Whatever reads from one shard and checks what it reads; called up to twice, with different sources.
+  using Attempt = std::function<tl::expected<void, BlockFault>(const ByteSource&)>;
+  // The same for any other way of reading the shard at `position`; with a level, its read-ahead is set going.
+  [[nodiscard]] tl::expected<void, StoreFault> Read(uint32_t position, std::optional<Level> level,
+                                                    const Attempt& attempt);
   // Fills `out` where that needs no waiting; false when it does, and on any error: Read tells.
   [[nodiscard]] bool ReadAtHand(const Part& part, MutableByteSpan out);
 
@@ -58,9 +65,9 @@ class StoreReader {
     bool known = false;  // the store was not asked
   };
 
-  [[nodiscard]] tl::expected<void, Failure> Try(const Part& part, const ByteSource& shard, MutableByteSpan out);
-  [[nodiscard]] tl::expected<void, Failure> TryAgain(const Part& part, const Shard& shard, const BlockFault& fault,
-                                                     MutableByteSpan out);
+  [[nodiscard]] tl::expected<void, Failure> Try(uint32_t position, const ByteSource& shard, const Attempt& attempt);
+  [[nodiscard]] tl::expected<void, Failure> TryAgain(uint32_t position, const Shard& shard, const BlockFault& fault,
+                                                     const Attempt& attempt);
 
   std::unique_ptr<ShardSet> shards_;
   FaultMemory memory_;

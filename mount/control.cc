@@ -25,7 +25,7 @@ MountDescription Describe(const ControlFacts& facts) {
   MountDescription description;
   description.version = kControlVersion;
   description.levels = static_cast<uint32_t>(facts.levels);
-  description.shown_level = facts.root_level ? facts.root_level->number() : kShowsAllLevels;
+  description.shown_level = facts.root_tree ? facts.root_tree->number() : kShowsAllLevels;
   description.log_level = LogLevelNumber(CurrentLogLevel());
   description.pid = static_cast<uint64_t>(getpid());
   description.pid_namespace = PidNamespace();
@@ -46,7 +46,7 @@ int ChangeLogLevel(const ControlRequest& request) {
 }
 
 bool IsRoot(const ControlFacts& facts, Ino ino) {
-  return ino == kMountRoot || (facts.root_level && ino == Ino(1, facts.root_level->number()));
+  return ino == kMountRoot || (facts.root_tree && ino == Ino(1, facts.root_tree->number()));
 }
 
 }  // namespace

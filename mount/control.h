@@ -20,8 +20,8 @@
 #include <tl/expected.hpp>
 
 #include "format/bytes.h"
-#include "format/level.h"
 #include "fs/ino.h"
+#include "fs/tree.h"
 #include "mount/options.h"
 
 namespace pcrfs {
@@ -31,9 +31,9 @@ inline constexpr uint32_t kControlVersion = 1;
 inline constexpr int32_t kShowsAllLevels = -1;
 
 struct MountDescription {
-  uint32_t version = 0;  // kControlVersion of the daemon
-  uint32_t levels = 0;   // that the data set has
-  int32_t shown_level = 0;
+  uint32_t version = 0;        // kControlVersion of the daemon
+  uint32_t levels = 0;         // that the data set has
+  int32_t shown_level = 0;     // number of the tree that is the root, 0 = original; or kShowsAllLevels
   uint32_t log_level = 0;      // LogLevelNumber
   uint64_t pid = 0;            // of the daemon, in its own pid namespace
   uint64_t pid_namespace = 0;  // inode number of that; 0: not known
@@ -68,7 +68,7 @@ inline constexpr uint32_t kSetLogLevel = _IOW(kControlType, 2, LogLevelChange);
 struct ControlFacts {
   std::string dataset;
   int levels = 0;
-  std::optional<Level> root_level;  // as in MountView
+  std::optional<Tree> root_tree;  // as in MountView
   int64_t started_ns = 0;
 };
 

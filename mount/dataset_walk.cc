@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "format/path_conflicts.h"
-#include "fs/level_view.h"
+#include "fs/original_image.h"
 
 namespace pcrfs {
 namespace {
 
 constexpr size_t kChunk = size_t{4} << 20;
+
+Level HighestLevel(const Dataset& dataset) { return *Level::FromNumber(dataset.levels()); }
 
 std::string_view ParentOf(std::string_view path) {
   const size_t slash = path.rfind('/');
@@ -48,6 +50,7 @@ tl::unexpected<Error> NoSuchPath(const Dataset& dataset, const std::string& path
   const std::string first = path.substr(0, path.find('/'));
   const bool level_named = first.compare(0, 4, "scan") == 0 && first.size() > 4 &&
                            first.find_first_not_of("0123456789", 4) == std::string::npos;
+  if (first == "original") sentence += "; leave 'original' away and say --original";
   if (level_named) sentence += "; leave " + Quoted(first) + " away and say --level " + first.substr(4);
   return Fail(ErrorCode::kNotFound, sentence);
 }
@@ -63,8 +66,8 @@ Result<IndexedShard> ReadShard(const Dataset& dataset, size_t position) {
 // The children of one folder, gathered from shard after shard.
 class FolderListing {
  public:
-  FolderListing(std::string path, Level level, int highest)
-      : path_(std::move(path)), level_(level), highest_(highest), exists_(path_.empty()) {}
+  FolderListing(std::string path, Tree tree, Level highest)
+      : path_(std::move(path)), tree_(tree), highest_(highest), exists_(path_.empty()) {}
 
   void AddFrom(const ShardIndex& index) {
     exists_ = exists_ || FindDirectory(index, path_).has_value();
@@ -74,7 +77,7 @@ class FolderListing {
     }
     for (const Entry& entry : index.entries)
       if (DirectoryOf(index, entry) == path_)
-        Add(entry.name, {{}, false, entry.attributes, SizeAtLevel(entry.layout, level_, highest_)});
+        Add(entry.name, {{}, false, entry.attributes, SizeInTree(entry.layout, entry.source_size, tree_, highest_)});
   }
 
   [[nodiscard]] bool exists() const { return exists_; }
@@ -93,8 +96,8 @@ class FolderListing {
   void Add(std::string_view name, ListedItem item) { items_.emplace(name, std::move(item)); }
 
   std::string path_;
-  Level level_;
-  int highest_;
+  Tree tree_;
+  Level highest_;
   bool exists_;
   std::map<std::string, ListedItem> items_;
 };
@@ -115,13 +118,12 @@ Result<void> ForEachShard(const Dataset& dataset, const std::function<Result<voi
   return {};
 }
 
-Result<Level> ChooseLevel(const Dataset& dataset, std::optional<Level> level) {
-  const Level highest = *Level::FromNumber(dataset.levels());
-  if (level && *level > highest)
-    return Fail(ErrorCode::kInvalidArgument, "the data set " + Quoted(dataset.path()) + " has levels 1 to " +
-                                                 std::to_string(highest.number()) + " only, not " +
-                                                 std::to_string(level->number()));
-  return level.value_or(highest);
+Result<Tree> ChooseTree(const Dataset& dataset, std::optional<Tree> tree) {
+  if (!tree) return Tree(HighestLevel(dataset));
+  if (HasTree(dataset.levels(), *tree)) return *tree;
+  return Fail(ErrorCode::kInvalidArgument, "the data set " + Quoted(dataset.path()) + " has levels 1 to " +
+                                               std::to_string(dataset.levels()) + " only, not " +
+                                               std::to_string(tree->number()));
 }
 
 Result<std::string> NormalPath(std::string_view path) {
@@ -167,15 +169,16 @@ Result<FoundEntry> FindEntry(const Dataset& dataset, const std::string& path) {
   return FoundEntry{*std::move(shard), *std::move(found)};
 }
 
-Result<std::vector<ListedItem>> ListPath(const Dataset& dataset, const std::string& path, Level level) {
+Result<std::vector<ListedItem>> ListPath(const Dataset& dataset, const std::string& path, Tree tree) {
   const auto normal = NormalPath(path);
   if (!normal) return tl::unexpected(normal.error());
-  FolderListing listing(*normal, level, dataset.levels());
+  FolderListing listing(*normal, tree, HighestLevel(dataset));
   std::optional<ListedItem> file;
   const auto walked = ForEachShard(dataset, [&](const IndexedShard& shard) -> Result<void> {
     listing.AddFrom(shard.index);
     if (const Entry* entry = FindFile(shard.index, *normal))
-      file = ListedItem{path, false, entry->attributes, SizeAtLevel(entry->layout, level, dataset.levels())};
+      file = ListedItem{path, false, entry->attributes,
+                        SizeInTree(entry->layout, entry->source_size, tree, HighestLevel(dataset))};
     return {};
   });
   if (!walked) return tl::unexpected(walked.error());
@@ -187,15 +190,29 @@ Result<std::vector<ListedItem>> ListPath(const Dataset& dataset, const std::stri
   return listing.Finish();
 }
 
-Result<void> StreamEntry(const Dataset& dataset, const ByteSource& shard, const Entry& entry, Level level,
+Result<void> StreamEntry(const Dataset& dataset, const IndexedEntry& indexed, Tree tree, MemoryGate& gate,
                          const std::function<Result<void>(ByteSpan)>& write) {
-  const uint64_t size = SizeAtLevel(entry.layout, level, dataset.levels());
+  const auto& [shard, entry] = indexed;
+  const Level highest = HighestLevel(dataset), level = tree.LevelOr(highest);
   const CrcWindow crcs{0, entry.layout.crcs};
+  const auto failed = [&shard = shard](BlockFault fault) {
+    return WithContext("shard " + Quoted(shard.name()), std::move(fault.error));
+  };
+  if (tree.is_original() && NeedsRestoring(entry.layout)) {
+    const StoredImage image{entry.layout, crcs, shard, highest, {entry.source_size, entry.source_sha256}};
+    const auto memory = MemoryToRestore(image);
+    if (!memory) return failed(memory.error());
+    const MemoryGate::Claim claim = gate.Enter(*memory);
+    const auto restored = RestoreOriginal(image);
+    if (!restored) return failed(restored.error());
+    return write(*restored);
+  }
+  const uint64_t size = SizeAtLevel(entry.layout, level, highest.number());
   Bytes buffer(static_cast<size_t>(std::min<uint64_t>(size, kChunk)));
   for (uint64_t offset = 0; offset < size;) {
     const MutableByteSpan chunk = MutableByteSpan(buffer).first(std::min<uint64_t>(buffer.size(), size - offset));
-    const auto read = ReadAtLevel(entry.layout, level, dataset.levels(), crcs, shard, offset, chunk);
-    if (!read) return WithContext("shard " + Quoted(shard.name()), read.error().error);
+    const auto read = ReadAtLevel(entry.layout, level, highest.number(), crcs, shard, offset, chunk);
+    if (!read) return failed(read.error());
     if (auto written = write(chunk); !written) return written;
     offset += chunk.size();
   }

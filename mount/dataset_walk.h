@@ -19,8 +19,9 @@
 #include "format/dataset.h"
 #include "format/error.h"
 #include "format/file.h"
-#include "format/level.h"
+#include "format/memory_gate.h"
 #include "format/shard_index.h"
+#include "fs/tree.h"
 
 namespace pcrfs {
 
@@ -34,14 +35,20 @@ struct IndexedShard {
 [[nodiscard]] Result<void> ForEachShard(const Dataset& dataset,
                                         const std::function<Result<void>(const IndexedShard&)>& visit);
 
-// The level asked for, which must be one of the data set's, or its highest.
-[[nodiscard]] Result<Level> ChooseLevel(const Dataset& dataset, std::optional<Level> level);
+// The tree asked for, which must be one of the data set's, or that of its highest level.
+[[nodiscard]] Result<Tree> ChooseTree(const Dataset& dataset, std::optional<Tree> tree);
 
 // Without empty and "." parts; kInvalidArgument for "..".
 [[nodiscard]] Result<std::string> NormalPath(std::string_view path);
 
 // Whether the absolute `path` is `folder` or below it; both without links and a slash at the end.
 [[nodiscard]] bool LiesIn(std::string_view path, const std::string& folder);
+
+// An entry and the shard that holds it, which outlive this.
+struct IndexedEntry {
+  const ByteSource& shard;
+  const Entry& entry;
+};
 
 struct FoundEntry {
   std::unique_ptr<FileSource> shard;
@@ -54,13 +61,14 @@ struct ListedItem {
   std::string name;
   bool is_directory = false;
   Attributes attributes;
-  uint64_t size = 0;  // at the level asked for; 0 for directories
+  uint64_t size = 0;  // in the tree asked for; 0 for directories
 };
 // What is directly in the folder `path`, by name; a file gives itself.
-[[nodiscard]] Result<std::vector<ListedItem>> ListPath(const Dataset& dataset, const std::string& path, Level level);
+[[nodiscard]] Result<std::vector<ListedItem>> ListPath(const Dataset& dataset, const std::string& path, Tree tree);
 
-// The bytes of an entry as `level` shows it, from first to last, checked before `write` gets them.
-[[nodiscard]] Result<void> StreamEntry(const Dataset& dataset, const ByteSource& shard, const Entry& entry, Level level,
+// The bytes of an entry as `tree` shows it, from first to last, checked before `write` gets them. What is restored
+// claims its memory at `gate`. From any thread.
+[[nodiscard]] Result<void> StreamEntry(const Dataset& dataset, const IndexedEntry& entry, Tree tree, MemoryGate& gate,
                                        const std::function<Result<void>(ByteSpan)>& write);
 
 }  // namespace pcrfs

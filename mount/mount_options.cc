@@ -55,14 +55,15 @@ Result<void> ApplyNumber(std::string_view item, std::string_view name, std::stri
   // -1 as an id means "leave as it is" to the kernel.
   constexpr uint32_t kMaxId = 0xFFFFFFFE;
   if (name == "level" && value == "original") {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        "mount option 'level=original': the sources' own bytes cannot be shown yet; the highest level has their "
-        "pixels and metadata");
+    command.tree = Tree::Original();
   } else if (name == "level") {
     const auto number = ParseNumber<int>(value, 1, Level::kMaximum);
-    if (!number) return Misfit(item, "a level from 1 to 31");
-    command.level = Level::FromNumber(*number);
+    if (!number) return Misfit(item, "a level from 1 to 31, or 'original'");
+    command.tree = Tree::FromNumber(*number);
+  } else if (name == "restore_memory") {
+    const auto size = ParseSize(value);
+    if (!size || *size == 0) return Misfit(item, "a size such as 256MiB");
+    command.restore_memory = *size;
   } else if (name == "uid") {
     command.uid = ParseNumber<uid_t>(value, 0, kMaxId);
     if (!command.uid) return Misfit(item, "the number of a user");

@@ -12,12 +12,14 @@ namespace {
 
 constexpr char kMountFooter[] = R"(Options for -o (a list, and -o may be repeated):
   level=K            show the tree of level K itself at MOUNTPOINT instead of scan1, scan2, ... and current
+  level=original     the same for the sources' own bytes
   uid=N, gid=N       owner of everything (default: whoever mounts)
   umask=NNN          permission bits to take away, octal
   allow_other        let other users in, as far as modes allow (needs user_allow_other in /etc/fuse.conf unless root)
   nonempty           mount over a folder that is not empty
   noexec             no file may be executed
   max_threads=N      requests served at a time (default 256)
+  restore_memory=SIZE  memory for restoring sources' bytes (default 256MiB); an image that takes more has it alone
   cache_dir=DIR, log_file=FILE, log_level=LEVEL   as the long options
 The mount is always ro, nosuid, nodev and default_permissions. Accepted without effect, for fstab's sake: rw, dev, suid,
 exec, auto, user, _netdev, nofail, noatime, x-*, comment= and their kin.
@@ -63,14 +65,17 @@ CLI::Option* AddParsed(CLI::App& app, const std::string& name, Value& value, Par
   return app.add_option_function<std::string>(name, assign, help);
 }
 
-void AddLevel(CLI::App& app, std::optional<Level>& level) {
-  const auto parse = [](std::string_view text) {
-    const auto number = ParseNumber<int>(text);
-    return number ? Level::FromNumber(*number) : std::nullopt;
+void AddTree(CLI::App& app, std::optional<Tree>& tree) {
+  const auto parse = [](std::string_view text) -> std::optional<Tree> {
+    const auto number = ParseNumber<int>(text, 1, Level::kMaximum);
+    return number ? Tree::FromNumber(*number) : std::nullopt;
   };
-  AddParsed(app, "--level", level, parse, "Level of fidelity, as in scanK (default: the highest)",
-            "a level from 1 to 31")
-      ->type_name("K");
+  CLI::Option* level = AddParsed(app, "--level", tree, parse, "Level of fidelity, as in scanK (default: the highest)",
+                                 "a level from 1 to 31")
+                           ->type_name("K");
+  app.add_flag_callback(
+         "--original", [&tree] { tree = Tree::Original(); }, "The sources' own bytes, as in original")
+      ->excludes(level);
 }
 
 void AddJobs(CLI::App& app, unsigned& jobs) {
@@ -162,7 +167,7 @@ void Define(CLI::App& app, InfoCommand& command) {
 void Define(CLI::App& app, LsCommand& command) {
   AddDataset(app, command.dataset);
   AddPath(app, command.path, false);
-  AddLevel(app, command.level);
+  AddTree(app, command.tree);
   app.add_flag("-l", command.with_attributes,
                "Four columns: mode, size in bytes at the level, time of last change, name");
 }
@@ -170,13 +175,13 @@ void Define(CLI::App& app, LsCommand& command) {
 void Define(CLI::App& app, CatCommand& command) {
   AddDataset(app, command.dataset);
   AddPath(app, command.path, true);
-  AddLevel(app, command.level);
+  AddTree(app, command.tree);
 }
 
 void Define(CLI::App& app, ExtractCommand& command) {
   AddDataset(app, command.dataset);
   app.add_option("DEST", command.destination, "Folder to make, or an empty one")->required()->type_name("");
-  AddLevel(app, command.level);
+  AddTree(app, command.tree);
 }
 
 void Define(CLI::App& app, ListCommand& command) {

@@ -19,8 +19,9 @@
 #include <vector>
 
 #include "format/error.h"
-#include "format/level.h"
 #include "format/packer.h"
+#include "fs/restored_images.h"
+#include "fs/tree.h"
 
 namespace pcrfs {
 
@@ -47,14 +48,15 @@ struct MountCommand {
   bool catalog_reuse = true;
   std::string log_file;  // empty: stderr in the foreground, else syslog
   LogLevel log_level = LogLevel::kInfo;
-  std::optional<Level> level;  // shown as the root instead of scan1 .. scanL
-  std::optional<uid_t> uid;    // not set: of the process
+  std::optional<Tree> tree;  // shown as the root instead of all trees
+  std::optional<uid_t> uid;  // not set: of the process
   std::optional<gid_t> gid;
   mode_t umask = 0;
   bool allow_other = false;
   bool nonempty = false;
   bool noexec = false;
   unsigned max_threads = 256;
+  uint64_t restore_memory = kDefaultRestoreMemory;  // as in MountView
 };
 
 struct UmountCommand {
@@ -77,18 +79,18 @@ struct InfoCommand {
 
 struct LsCommand {
   std::string dataset, path;
-  std::optional<Level> level;  // not set: the highest
+  std::optional<Tree> tree;  // not set: the highest level
   bool with_attributes = false;
 };
 
 struct CatCommand {
   std::string dataset, path;
-  std::optional<Level> level;
+  std::optional<Tree> tree;
 };
 
 struct ExtractCommand {
   std::string dataset, destination;
-  std::optional<Level> level;
+  std::optional<Tree> tree;
 };
 
 struct VerifyCommand {

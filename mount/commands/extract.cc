@@ -4,16 +4,21 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "format/worker_threads.h"
+#include "fs/restored_images.h"
 #include "mount/commands/commands.h"
 #include "mount/console.h"
 #include "mount/dataset_walk.h"
@@ -108,15 +113,14 @@ class PartialFile {
 
 class Extraction {
  public:
-  Extraction(const Dataset& dataset, Level level, UniqueFd folder)
-      : dataset_(dataset), level_(level), folder_(std::move(folder)) {}
+  Extraction(const Dataset& dataset, Tree tree, UniqueFd folder)
+      : dataset_(dataset), tree_(tree), folder_(std::move(folder)) {}
 
   // An error that ends it all, such as a full disk; damaged entries are reported, left out and counted.
   Result<void> Run() {
     auto walked = ForEachShard(dataset_, [&](const IndexedShard& shard) -> Result<void> {
       if (auto made = MakeDirectories(shard.index); !made) return PassOn(std::move(made));
-      for (const Entry& entry : shard.index.entries)
-        if (auto done = ExtractEntry(shard, entry); !done) return PassOn(std::move(done));
+      if (auto done = ExtractEntries(shard); !done) return PassOn(std::move(done));
       ++shards_;
       return {};
     });
@@ -141,16 +145,36 @@ class Extraction {
     return {};
   }
 
+  // Restoring takes processors, copying only the disk. The first error ends it.
+  Result<void> ExtractEntries(const IndexedShard& shard) {
+    const std::vector<Entry>& entries = shard.index.entries;
+    std::atomic<size_t> next = 0;
+    Result<void> outcome;
+    RunOnThreads(tree_.is_original() ? 0 : 1, [&] {
+      for (size_t i = next++; i < entries.size(); i = next++) {
+        auto done = ExtractEntry(shard, entries[i]);
+        if (done) continue;
+        next = entries.size();
+        const std::lock_guard lock(mutex_);
+        if (outcome) outcome = std::move(done);
+      }
+    });
+    return outcome;
+  }
+
   Result<void> ExtractEntry(const IndexedShard& shard, const Entry& entry) {
     const std::string path = EntryPath(shard.index, entry);
     PartialFile file(folder_.get());
     Result<void> written = file.Open();
     if (!written) return WithContext(Quoted(path), written.error());
-    const auto read = StreamEntry(dataset_, *shard.source, entry, level_, [&](ByteSpan bytes) {
-      bytes_ += bytes.size();
+    uint64_t size = 0;
+    const auto read = StreamEntry(dataset_, {*shard.source, entry}, tree_, gate_, [&](ByteSpan bytes) {
+      size += bytes.size();
       return written = file.Write(bytes);
     });
     if (!written) return WithContext(Quoted(path), written.error());
+    const std::lock_guard lock(mutex_);
+    bytes_ += size;
     if (!read) {
       line_.Clear();
       Complain("left out " + Quoted(path) + ": " + read.error().message);
@@ -179,9 +203,11 @@ class Extraction {
   }
 
   const Dataset& dataset_;
-  Level level_;
+  Tree tree_;
+  MemoryGate gate_{kDefaultRestoreMemory};
   UniqueFd folder_;
   std::map<std::string, Attributes> directories_;  // made so far; of several shards the first counts
+  std::mutex mutex_;                               // of what follows
   ProgressLine line_;
   uint64_t shards_ = 0, files_ = 0, failed_ = 0, bytes_ = 0;
 };
@@ -191,12 +217,12 @@ class Extraction {
 Result<int> Run(const ExtractCommand& command) {
   const auto dataset = Dataset::Open(command.dataset);
   if (!dataset) return tl::unexpected(dataset.error());
-  const auto level = ChooseLevel(*dataset, command.level);
-  if (!level) return tl::unexpected(level.error());
+  const auto tree = ChooseTree(*dataset, command.tree);
+  if (!tree) return tl::unexpected(tree.error());
   if (auto apart = CheckApart(dataset->path(), command.destination); !apart) return PassOn(std::move(apart));
   auto folder = OpenDestination(command.destination);
   if (!folder) return PassOn(std::move(folder));
-  Extraction extraction(*dataset, *level, *std::move(folder));
+  Extraction extraction(*dataset, *tree, *std::move(folder));
   if (auto done = extraction.Run(); !done) {
     return Fail(done.error().code, "extraction stopped: " + done.error().message + "; " + Quoted(command.destination) +
                                        " holds what was written until then: empty it before the next try");

@@ -56,7 +56,8 @@ const char* StateName(MountHealth health) {
 std::string LevelText(const Listed& listed) {
   if (!listed.serves()) return "-";
   const int level = listed.report.description.shown_level;
-  return level == kShowsAllLevels ? "all" : std::to_string(level);
+  if (level == kShowsAllLevels) return "all";
+  return level == Tree::Original().number() ? "original" : std::to_string(level);
 }
 
 std::string UtcText(int64_t time_ns) {
@@ -75,7 +76,10 @@ nlohmann::ordered_json AsJson(const Listed& listed) {
   if (!listed.serves()) return json;
   const MountDescription& description = listed.report.description;
   json["level"] = nullptr;
-  if (description.shown_level != kShowsAllLevels) json["level"] = description.shown_level;
+  if (description.shown_level == Tree::Original().number())
+    json["level"] = "original";
+  else if (description.shown_level != kShowsAllLevels)
+    json["level"] = description.shown_level;
   json["levels"] = description.levels;
   json["pid"] = nullptr;
   if (listed.has_pid()) json["pid"] = description.pid;

@@ -44,9 +44,9 @@ std::string Line(const ListedItem& item, bool with_attributes, size_t size_width
 Result<int> Run(const LsCommand& command) {
   const auto dataset = Dataset::Open(command.dataset);
   if (!dataset) return tl::unexpected(dataset.error());
-  const auto level = ChooseLevel(*dataset, command.level);
-  if (!level) return tl::unexpected(level.error());
-  const auto items = ListPath(*dataset, command.path, *level);
+  const auto tree = ChooseTree(*dataset, command.tree);
+  if (!tree) return tl::unexpected(tree.error());
+  const auto items = ListPath(*dataset, command.path, *tree);
   if (!items) return tl::unexpected(items.error());
 
   size_t size_width = 0;

@@ -84,18 +84,22 @@ Result<std::unique_ptr<FileSystem>> OpenFileSystem(const MountCommand& command) 
     return PassOn(std::move(prepared));
   auto catalog = OpenCatalog(*dataset, command);
   if (!catalog) return PassOn(std::move(catalog));
-  const MountView view{command.level, command.uid.value_or(getuid()), command.gid.value_or(getgid()), command.umask};
+  const MountView view{command.tree, command.uid.value_or(getuid()), command.gid.value_or(getgid()), command.umask,
+                       command.restore_memory};
   const auto faults = std::make_shared<FaultLog>([](std::string_view line) { Log(LogLevel::kError, line); });
   return FileSystem::Open(*std::move(dataset), *std::move(catalog), view,
                           [faults](const Error& fault) { faults->Report(fault.message); });
+}
+
+std::string ShownTree(Tree tree) {
+  return tree.is_original() ? "the sources' own bytes" : "level " + std::to_string(tree.number());
 }
 
 std::string MountedSentence(const MountCommand& command, const FileSystem& files) {
   const CatalogTotals& totals = files.catalog().totals();
   return Quoted(command.dataset) + " is mounted on " + Quoted(command.mount_point) + ": " +
          Counted(totals.images + totals.opaque_files, "file") + ", " +
-         (command.level ? "level " + std::to_string(command.level->number())
-                        : "levels 1 to " + std::to_string(totals.levels));
+         (command.tree ? ShownTree(*command.tree) : "levels 1 to " + std::to_string(totals.levels));
 }
 
 // The mount point is checked again: much can have happened while the catalog was built.
@@ -108,7 +112,7 @@ Result<std::unique_ptr<Session>> MountAlone(MountState& state, const MountComman
 
 ControlFacts Facts(const MountCommand& command, const FileSystem& files) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return {command.dataset, files.levels(), command.level,
+  return {command.dataset, files.levels(), command.tree,
           std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
 }
 

@@ -7,11 +7,8 @@
 //                 the progressive file to a sequential one (Huffman tables as they come)
 //
 // Says of each image that has no restore record why.
-#include <cstdio>
-// jpeglib.h needs size_t and FILE before it.
-#include <jpeglib.h>
-
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -27,6 +24,7 @@
 #include "format/jpeg_proof.h"
 #include "format/jpeg_restorer.h"
 #include "format/jpeg_transcoder.h"
+#include "tests/bench/coefficient_loop.h"
 
 namespace pcrfs {
 namespace {
@@ -115,28 +113,7 @@ void Encode(const Image& image) { (void)EncodeImage(image.source).value(); }
 
 void Restore(const Image& image) { (void)RestoreJpeg(image.stored, image.record, image.identity).value(); }
 
-// libjpeg's default error handling ends the program, which is right here.
-void ReadAndWrite(const Image& image) {
-  jpeg_error_mgr errors;
-  jpeg_decompress_struct in{};
-  in.err = jpeg_std_error(&errors);
-  jpeg_create_decompress(&in);
-  jpeg_mem_src(&in, image.stored.data(), static_cast<unsigned long>(image.stored.size()));
-  jpeg_read_header(&in, TRUE);
-  jvirt_barray_ptr* coefficients = jpeg_read_coefficients(&in);
-  jpeg_compress_struct out{};
-  out.err = &errors;
-  jpeg_create_compress(&out);
-  jpeg_copy_critical_parameters(&in, &out);
-  unsigned char* buffer = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&out, &buffer, &size);
-  jpeg_write_coefficients(&out, coefficients);
-  jpeg_finish_compress(&out);
-  jpeg_destroy_compress(&out);
-  jpeg_destroy_decompress(&in);
-  std::free(buffer);
-}
+void ReadAndWrite(const Image& image) { testing::ReadAndWriteCoefficients(image.stored); }
 
 int Run(const std::string& folder, int rounds) {
   const std::vector<Image> images = Load(folder);

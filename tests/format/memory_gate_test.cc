@@ -47,6 +47,35 @@ TEST(MemoryGateTest, ClaimsAreCountedAndGivenBack) {
   EXPECT_EQ(gate.used(), 0u);
 }
 
+TEST(MemoryGateTest, AClaimShrinksAndMoves) {
+  MemoryGate gate(100);
+  {
+    auto claim = gate.Enter(60);
+    claim.ShrinkTo(10);
+    claim.ShrinkTo(50);  // there is no way to grow
+    EXPECT_EQ(gate.used(), 10u);
+    MemoryGate::Claim other = gate.Enter(20);
+    other = std::move(claim);
+    EXPECT_EQ(other.bytes(), 10u);
+  }
+  EXPECT_EQ(gate.used(), 0u);
+}
+
+TEST(MemoryGateTest, WhoeverWaitsAsksForRoomOnce) {
+  std::optional<MemoryGate::Claim> spare;
+  int asked = 0;
+  MemoryGate gate(100, [&] {
+    ++asked;
+    spare.reset();
+  });
+  spare = gate.Enter(100);
+  EXPECT_EQ(asked, 0);
+  const auto claim = gate.Enter(1);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(gate.used(), 1u);
+  EXPECT_FALSE(gate.someone_waits());
+}
+
 TEST(MemoryGateTest, WhatDoesNotFitWaits) {
   MemoryGate gate(100);
   Claimant first(gate, 60);

@@ -145,11 +145,11 @@ TEST_F(MountedSampleTest, WhatIsAtHandIsTheSameBytesAndAsksForNothing) {
   EXPECT_THAT(faults_, ElementsAre());
 }
 
-TEST_F(MountedSampleTest, TheRootHoldsLevelsAndCurrent) {
+TEST_F(MountedSampleTest, TheRootHoldsLevelsCurrentAndOriginal) {
   const auto files = Open();
   EXPECT_EQ(files->levels(), 10);
   EXPECT_THAT(Names(*files, kMountRoot), ElementsAre(".", "..", "scan1", "scan2", "scan3", "scan4", "scan5", "scan6",
-                                                     "scan7", "scan8", "scan9", "scan10", "current"));
+                                                     "scan7", "scan8", "scan9", "scan10", "current", "original"));
   for (const Listed& item : List(*files, kMountRoot)) {
     const auto stat = files->Lookup(kMountRoot, item.name);
     ASSERT_TRUE(stat) << item.name;
@@ -158,7 +158,9 @@ TEST_F(MountedSampleTest, TheRootHoldsLevelsAndCurrent) {
     EXPECT_EQ(files->GetAttr(Ino(item.ino))->ino.number(), item.ino);
   }
   EXPECT_EQ(files->Lookup(kMountRoot, "scan3")->ino.number(), 35u);
-  for (const char* name : {"scan0", "scan11", "scan01", "scan", "scan1x", "scan+1", "scan-1", "original", "", "scan32"})
+  EXPECT_EQ(files->Lookup(kMountRoot, "original")->ino.number(), 32u);
+  for (const char* name :
+       {"scan0", "scan11", "scan01", "scan", "scan1x", "scan+1", "scan-1", "originals", "", "scan32"})
     EXPECT_EQ(kCode(files->Lookup(kMountRoot, name)), ErrorCode::kNotFound) << name;
   const auto root = files->GetAttr(kMountRoot);
   EXPECT_EQ(root->permissions, 0555u);
@@ -223,7 +225,7 @@ TEST_F(MountedSampleTest, ChecksEveryNumberHandedIn) {
   const auto files = Open();
   const uint64_t nodes = files->catalog().totals().nodes;
   Bytes out(10);
-  for (const Ino ino : {Ino(0), Ino(2), Ino(30), Ino(32), Ino(1, 11), Ino(1, 31), Ino(2, 0), Ino(2, 11),
+  for (const Ino ino : {Ino(0), Ino(2), Ino(30), Ino(1, 11), Ino(1, 31), Ino(2, 11), Ino(nodes + 1, 0),
                         Ino(nodes + 1, 1), Ino(UINT64_MAX), Ino(Ino::kMaxNode, 10)}) {
     EXPECT_EQ(kCode(files->GetAttr(ino)), ErrorCode::kStale) << ino.number();
     EXPECT_EQ(kCode(files->Lookup(ino, "a")), ErrorCode::kStale) << ino.number();

@@ -57,7 +57,8 @@ class ImageFolderTest(unittest.TestCase):
 
     def test_one_level_is_what_that_level_shows_beside_the_others(self):
         with self.pcrfs.mounted(self.dataset) as all_levels:
-            self.assertEqual(scan(os.fsdecode(all_levels))[0], sorted([*(f"scan{k}" for k in range(1, 11)), "current"]))
+            self.assertEqual(scan(os.fsdecode(all_levels))[0], 
+                             sorted([*(f"scan{k}" for k in range(1, 11)), "current", "original"]))
             for level in (2, 10):
                 with self.pcrfs.mounted(self.dataset, f"level={level}") as one:
                     run("diff", "-r", one, all_levels + b"/scan%d" % level)
@@ -66,7 +67,7 @@ class ImageFolderTest(unittest.TestCase):
         for level, status, said in (
                 ("11", 1, "has 10 levels, not 11"), ("31", 1, "has 10 levels, not 31"), ("0", 2, "a level from 1 to 31"),
                 ("32", 2, "a level from 1 to 31"), ("", 2, "a level from 1 to 31"), ("3x", 2, "a level from 1 to 31"),
-                ("-1", 2, "a level from 1 to 31"), ("original", 2, "cannot be shown yet")):
+                ("-1", 2, "a level from 1 to 31"), ("Original", 2, "or 'original'")):
             with self.subTest(level):
                 mount = os.path.join(os.path.dirname(self.dataset), f"refused {level}")
                 os.mkdir(mount)

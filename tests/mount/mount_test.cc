@@ -97,10 +97,10 @@ class MountTest : public ::testing::Test {
   static inline std::unique_ptr<BackgroundMount> mount_;
 };
 
-TEST_F(MountTest, RootHoldsTheLevelsAndCurrent) {
+TEST_F(MountTest, RootHoldsTheLevelsCurrentAndOriginal) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(mount_->path())) names.insert(entry.path().filename());
-  std::set<std::string> expected = {"current"};
+  std::set<std::string> expected = {"current", "original"};
   for (int k = 1; k <= kShardLevels; ++k) expected.insert(ScanFolder(k));
   EXPECT_EQ(names, expected);
   EXPECT_EQ(std::filesystem::read_symlink(*mount_ / "current"), "scan10");

@@ -155,7 +155,7 @@ TEST(ParseCommandLine, MountOptionsMayStandAnywhereAndRepeat) {
   EXPECT_FALSE(command.quiet);
   EXPECT_FALSE(MustParse<MountCommand>({"mount", "ds", "mnt", "--no-catalog-reuse"}).catalog_reuse);
   EXPECT_TRUE(command.foreground);
-  EXPECT_EQ(command.level, Level::Of<3>());
+  EXPECT_EQ(command.tree, Tree(Level::Of<3>()));
   EXPECT_EQ(command.uid, 7u);
   EXPECT_EQ(command.gid, 8u);
   EXPECT_EQ(command.umask, 027u);
@@ -166,7 +166,8 @@ TEST(ParseCommandLine, MountOptionsMayStandAnywhereAndRepeat) {
 TEST(ParseCommandLine, MountDefaults) {
   const auto command = MustParse<MountCommand>({"mount", "ds", "mnt"});
   EXPECT_FALSE(command.foreground);
-  EXPECT_FALSE(command.level);
+  EXPECT_FALSE(command.tree);
+  EXPECT_EQ(command.restore_memory, uint64_t{256} << 20);
   EXPECT_FALSE(command.uid);
   EXPECT_FALSE(command.allow_other);
   EXPECT_FALSE(command.nonempty);
@@ -204,10 +205,13 @@ TEST(ParseCommandLine, TheOtherCommands) {
   EXPECT_EQ(MustParse<LsCommand>({"ls", "ds"}).path, "");
   const auto ls = MustParse<LsCommand>({"ls", "ds", "a/b", "--level", "2", "-l"});
   EXPECT_EQ(ls.path, "a/b");
-  EXPECT_EQ(ls.level, Level::Of<2>());
+  EXPECT_EQ(ls.tree, Tree(Level::Of<2>()));
   EXPECT_TRUE(ls.with_attributes);
   EXPECT_EQ(MustParse<CatCommand>({"cat", "ds", "a.jpg"}).path, "a.jpg");
-  EXPECT_EQ(MustParse<ExtractCommand>({"extract", "ds", "out", "--level=5"}).level, Level::Of<5>());
+  EXPECT_EQ(MustParse<ExtractCommand>({"extract", "ds", "out", "--level=5"}).tree, Tree(Level::Of<5>()));
+  EXPECT_EQ(MustParse<CatCommand>({"cat", "ds", "a.jpg", "--original"}).tree, Tree::Original());
+  EXPECT_FALSE(MustParse<CatCommand>({"cat", "ds", "a.jpg"}).tree);
+  ExpectUsageError({"cat", "ds", "a.jpg", "--original", "--level", "3"}, "--original");
   EXPECT_EQ(MustParse<VerifyCommand>({"verify", "ds"}).dataset, "ds");
   // A path that looks like an option can be given behind --.
   EXPECT_EQ(MustParse<CatCommand>({"cat", "ds", "--", "-x"}).path, "-x");

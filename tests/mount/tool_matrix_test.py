@@ -2,9 +2,9 @@
 """tool_matrix_test.py PCRFS MAKE_PHOTOS: do the programs that people point at a folder work on a mount, all of them,
 whatever the level, and however it was mounted?
 
-Each tool runs on the mount at levels 1, 3, 5 and 10, at levels 1 to 10 where that is cheap, and with -o level=3, on a
-mount in the background and on one in the foreground. What it gives must be what it gives on, or follows from, a tree of
-ordinary files that was made without pcrfs (level_trees.py). Prints a table: tools by levels and modes.
+Each tool runs on the mount at levels 1, 3, 5 and 10, at levels 1 to 10 where that is cheap, on original, and with -o
+level=3, on a mount in the background and on one in the foreground. What it gives must be what it gives on, or follows
+from, a tree of ordinary files that was made without pcrfs (level_trees.py). Prints a table: tools by trees and modes.
 """
 import os
 import shutil
@@ -17,8 +17,9 @@ import level_trees  # noqa: E402
 from real_mount import TIMEOUT, Failed, Pcrfs, run, scratch_folder  # noqa: E402
 from tools import TOOLS, Place, walk  # noqa: E402
 
-LEVELS = [b"scan%d" % k for k in range(1, 11)]
-COLUMNS = [b"scan1", b"scan3", b"scan5", b"scan10", b"level=3"]
+TREES = [*(b"scan%d" % k for k in range(1, 11)), b"original"]
+COLUMNS = [b"scan1", b"scan3", b"scan5", b"scan10", b"original", b"level=3"]
+LABELS = {b"original": "orig", b"level=3": "=3"}
 
 
 def forget(tree):
@@ -64,7 +65,7 @@ def try_mount(mode, root, level_root, wanted, out, dataset):
     """(tool, column) -> None, or what is wrong."""
     results = {}
     for name, (_, every_level) in TOOLS.items():
-        for column in [*LEVELS, b"level=3"] if every_level else COLUMNS:
+        for column in [*TREES, b"level=3"] if every_level else COLUMNS:
             tree = level_root if column == b"level=3" else os.path.join(root, column)
             like = os.path.join(wanted, b"scan3" if column == b"level=3" else column)
             results[name, mode, column] = try_tool(name, Place(tree, like, out, dataset))
@@ -73,10 +74,10 @@ def try_mount(mode, root, level_root, wanted, out, dataset):
 
 def show(results):
     modes = ("background", "foreground")
-    columns = [*LEVELS, b"level=3"]
+    columns = [*TREES, b"level=3"]
     print(f"{'':32}" + "".join(f"{mode:<{5 * len(columns) + 2}}" for mode in modes))
-    print(f"{'':32}" + (" ".join(f"{column.decode().removeprefix('scan').replace('level=3', '=3'):>4}"
-                                   for column in columns) + "   ") * 2)
+    print(f"{'':32}" + (" ".join(f"{LABELS.get(column, column.decode().removeprefix('scan')):>4}" for column in columns)
+                         + "   ") * 2)
     for name in TOOLS:
         cells = []
         for mode in modes:
@@ -90,7 +91,7 @@ def show(results):
         _, mode, column = first = next(cell for cell in wrong if cell[0] == tool_name)
         print(f"FAIL {tool_name}, {mode}, {column.decode()} (of {sum(cell[0] == tool_name for cell in wrong)}): "
               f"{wrong[first]}")
-    print(f"{len(TOOLS)} tools, {len(results)} cells (columns are levels, =3 is -o level=3): {len(wrong)} failed")
+    print(f"{len(TOOLS)} tools, {len(results)} cells (columns are levels and original, =3 is -o level=3): {len(wrong)} failed")
     return wrong
 
 
@@ -102,6 +103,7 @@ def main(program, make_photos):
         level_trees.make_source(make_photos, source)
         pcrfs("pack", source, dataset, "--record-images", "9")
         level_trees.make_levels(source, dataset, wanted, range(1, 11))
+        level_trees.make_original(source, wanted)
         for mode in ("background", "foreground"):
             with pcrfs.mounted(dataset, foreground=mode == "foreground") as root, \
                     pcrfs.mounted(dataset, "level=3", mode == "foreground") as level_root:

@@ -107,12 +107,22 @@ def make_levels(source, dataset, folder, levels):
         shown = b"".join(fragments[path][:-1]) + b"\xff\xd9"
         assert _same_picture(shown, whole), f"{path!r} is not the image in its place"
     for level in levels:
-        tree = os.path.join(folder, b"scan%d" % level)
-        shutil.copytree(source, tree, copy_function=lambda a, b: None)
-        for path in paths:
-            _show(os.path.join(source, path), os.path.join(tree, path), fragments.get(path), level)
-        for at, _, _ in os.walk(tree, topdown=False):
-            _attributes(os.path.join(source, at[len(tree) + 1:]), at)
+        _make_tree(source, os.path.join(folder, b"scan%d" % level),
+                   lambda path, shown, level=level: _show(os.path.join(source, path), shown, fragments.get(path), level))
+
+
+def make_original(source, folder):
+    """Writes folder/original: what original must show of `source`, all of which can be restored."""
+    _make_tree(source, os.path.join(folder, b"original"),
+               lambda path, shown: _show(os.path.join(source, path), shown, None, 0))
+
+
+def _make_tree(source, tree, show):
+    shutil.copytree(source, tree, copy_function=lambda a, b: None)
+    for path in _files_below(source):
+        show(path, os.path.join(tree, path))
+    for at, _, _ in os.walk(tree, topdown=False):
+        _attributes(os.path.join(source, at[len(tree) + 1:]), at)
 
 
 def _show(source, shown, fragments, level):
