@@ -14,15 +14,6 @@ FileFacts FactsOf(const std::string& path, const Attributes& attributes) {
   return {path.substr(0, slash), path.substr(slash + 1), attributes};
 }
 
-OpaqueItem Streamed(FileFacts facts, const SourceFile& file, OpaqueReason reason, std::string detail) {
-  return {std::move(facts), std::nullopt, file.size(), {reason, std::move(detail)}};
-}
-
-tl::expected<EncodedImage, Opaque> Encode(ByteSpan source, const EncodeOptions& options, MemoryGate& memory) {
-  const auto claim = memory.Enter(EncodeMemory(source));
-  return EncodeImage(source, options);
-}
-
 Result<PackItem> TryMakePackItem(int source, const SourceRecord& record, const LabelMap& labels,
                                  const EncodeOptions& options, MemoryGate& memory) {
   auto file = SourceFile::Open(source, record.path);
@@ -31,19 +22,50 @@ Result<PackItem> TryMakePackItem(int source, const SourceRecord& record, const L
   const uint64_t size = (*file)->size();
   auto like_jpeg = (*file)->StartsLikeJpeg();
   if (!like_jpeg) return PassOn(std::move(like_jpeg));
-  if (!*like_jpeg && size >= kStreamedBytes)
-    return Streamed(std::move(facts), **file, OpaqueReason::kNotJpeg, "it does not start with SOI");
-  if (size >= kMaxImageSourceBytes)
-    return Streamed(std::move(facts), **file, OpaqueReason::kTooLarge, "files of 1 GiB and more are not converted");
+  if (auto opaque = OpaqueUnread(size, *like_jpeg); opaque && size >= kStreamedBytes)
+    return OpaqueItem{std::move(facts), std::nullopt, size, *std::move(opaque)};
   auto bytes = (*file)->ReadWhole();
   if (!bytes) return PassOn(std::move(bytes));
-  auto encoded = Encode(*bytes, options, memory);
+  auto encoded = EncodeWithin(memory, *bytes, options);
   if (!encoded) return OpaqueItem{std::move(facts), std::move(*bytes), size, std::move(encoded.error())};
   const int32_t label = labels.Of(facts.directory).value_or(-1);  // always there: the plan lists all top-level folders
   return ImageItem{std::move(facts), label, size, Sha256::Of(*bytes), std::move(*encoded)};
 }
 
 }  // namespace
+
+tl::expected<EncodedImage, Opaque> EncodeWithin(MemoryGate& memory, ByteSpan source, const EncodeOptions& options) {
+  const auto claim = memory.Enter(EncodeMemory(source));
+  return EncodeImage(source, options);
+}
+
+std::optional<Opaque> OpaqueUnread(uint64_t size, bool like_jpeg) {
+  if (!like_jpeg) return Opaque{OpaqueReason::kNotJpeg, "the file does not start with SOI (FF D8)"};
+  if (size >= kMaxImageSourceBytes) return Opaque{OpaqueReason::kTooLarge, "files of 1 GiB and more are not converted"};
+  return std::nullopt;
+}
+
+Opaque NoRoomInShard() { return {OpaqueReason::kTooLarge, "its shard's scan groups would pass 2 GiB"}; }
+
+Skipped WhySkipped(Error error) {
+  const auto reason = [&] {
+    switch (error.code) {
+      case ErrorCode::kNotFound:
+      case ErrorCode::kNotDirectory:
+        return SkipReason::kVanished;
+      case ErrorCode::kStale:
+        return SkipReason::kChanged;
+      case ErrorCode::kInvalidArgument:  // FileSource takes regular files only
+      case ErrorCode::kIsDirectory:
+        return SkipReason::kSpecialFile;
+      case ErrorCode::kLimit:
+        return SkipReason::kOverLimits;
+      default:
+        return SkipReason::kUnreadable;
+    }
+  };
+  return {reason(), std::move(error.message)};
+}
 
 PackItem MakePackItem(int source, const SourceRecord& record, const LabelMap& labels, const EncodeOptions& options,
                       MemoryGate& memory) {

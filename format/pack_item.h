@@ -14,6 +14,7 @@
 #include "format/memory_gate.h"
 #include "format/shard_reader.h"
 #include "format/shard_writer.h"
+#include "format/skipped.h"
 #include "format/source_tree.h"
 
 namespace pcrfs {
@@ -27,6 +28,20 @@ struct OpaqueItem {
 
 // Nothing for an empty folder, which is only a directory of the shard, and for what was skipped: an Error says why.
 using PackItem = std::variant<std::monostate, Error, ImageItem, OpaqueItem>;
+
+// Why a file is opaque whatever else is in it; nothing when EncodeImage is to say.
+// `like_jpeg`: it starts with SOI.
+[[nodiscard]] std::optional<Opaque> OpaqueUnread(uint64_t size, bool like_jpeg);
+
+// Of an image that is whole and right, but for which its shard has no room.
+[[nodiscard]] Opaque NoRoomInShard();
+
+// What an error of reading a file of SOURCE means for the pack.
+[[nodiscard]] Skipped WhySkipped(Error error);
+
+// EncodeImage, after what it takes beside `source` was claimed from `memory`.
+[[nodiscard]] tl::expected<EncodedImage, Opaque> EncodeWithin(MemoryGate& memory, ByteSpan source,
+                                                              const EncodeOptions& options);
 
 // Reads the file of `record` below the open folder `source` and makes of it what the shard will store. What that takes
 // beside the file's own bytes is claimed from `memory` first.

@@ -13,6 +13,7 @@
 
 #include "format/checksum.h"
 #include "format/kept_shard.h"
+#include "format/kept_shard_report.h"
 #include "format/memory_gate.h"
 #include "format/pack_item.h"
 #include "format/shard_writer.h"
@@ -90,10 +91,7 @@ class ShardAssembly {
       auto* image = std::get_if<ImageItem>(&shard_.items[i]);
       if (image == nullptr) continue;
       if (published + PublishedBytes(*image) >= job_.published_limit) {
-        shard_.items[i] = OpaqueItem{image->file,
-                                     std::nullopt,
-                                     image->source_size,
-                                     {OpaqueReason::kTooLarge, "its shard's scan groups would pass 2 GiB"}};
+        shard_.items[i] = OpaqueItem{image->file, std::nullopt, image->source_size, NoRoomInShard()};
         continue;
       }
       published += PublishedBytes(*image);
@@ -102,6 +100,7 @@ class ShardAssembly {
         ++counts_.images_not_restorable;
         report_.NotRestorable(shard_.plan.items[i].path, image->image.not_restorable);
       }
+      if (image->image.kept) report_.Kept(shard_.plan.items[i].path);
       counts_.source_bytes += image->source_size;
       images.push_back(std::move(*image));
     }
@@ -129,7 +128,7 @@ class ShardAssembly {
       if (fault->code != ErrorCode::kStale) break;
     }
     if (auto there = CheckSource(job_); !there) return there;
-    report_.Skipped(path, fault->message);
+    report_.Skipped(path, WhySkipped(*std::move(fault)));
     return {};
   }
 
@@ -247,6 +246,7 @@ class PackPipeline {
     if (auto kept = FindKeptShard(job_.dataset, shard->plan, labels_, job_.source)) {
       if (auto removed = RemoveShard(job_.dataset, shard->plan.number, kept->row.name); !removed) return removed;
       report_.AddShard(CountsOf(*kept));
+      if (auto told = ReportKeptShard(job_, *kept, encode_memory_, report_); !told) return told;
       report_.Done(kept->index.entries.size(), shard->plan.bytes);
       Finish(*shard, std::move(kept->row));
       return {};
@@ -262,7 +262,7 @@ class PackPipeline {
     shard->items[i] = MakePackItem(job_.source, record, labels_, job_.encode, encode_memory_);
     if (const auto* error = std::get_if<Error>(&shard->items[i])) {
       if (auto there = CheckSource(job_); !there) return there;
-      report_.Skipped(record.path, error->message);
+      report_.Skipped(record.path, WhySkipped(*error));
     }
     report_.Done(1, record.size);
     {

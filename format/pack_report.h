@@ -30,19 +30,27 @@ class PackReport {
     progress_.bytes_done += bytes;
     observer_.OnProgress(progress_);
   }
-  void Skipped(const std::string& path, const std::string& reason) {
+  void Skipped(const std::string& path, const pcrfs::Skipped& why) {
     const std::lock_guard lock(mutex_);
     ++summary_.skipped;
-    observer_.OnSkipped(path, reason);
+    ++summary_.skipped_by_reason.at(static_cast<size_t>(why.reason));
+    observer_.OnSkipped(path, why);
   }
   void Opaque(const std::string& path, const pcrfs::Opaque& why) {
     const std::lock_guard lock(mutex_);
+    ++summary_.opaque_by_reason.at(static_cast<size_t>(why.reason));
     observer_.OnOpaque(path, why);
   }
   void NotRestorable(const std::string& path, const std::string& reason) {
     const std::lock_guard lock(mutex_);
     observer_.OnNotRestorable(path, reason);
   }
+  void Kept(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    observer_.OnKept(path);
+  }
+  // After the last of all these.
+  [[nodiscard]] Result<void> ShardsComplete() { return observer_.OnShardsComplete(); }
   // Adds the counts of a shard that is in place.
   void AddShard(const PackSummary& counts) {
     const std::lock_guard lock(mutex_);

@@ -116,6 +116,7 @@ class Packer {
     auto rows = PackShards(
         {source.get(), source_, dataset_, &*plan, limits(), continued_, options_.jobs, options_.encode}, report_);
     if (!rows) return PassOn(std::move(rows));
+    if (auto told = report_.ShardsComplete(); !told) return PassOn(std::move(told));
     if (auto published = Publish(plan->summary(), std::move(*rows)); !published) return PassOn(std::move(published));
     return report_.summary();
   }
@@ -179,7 +180,7 @@ class Packer {
     if (stat(dataset_.c_str(), &status) != 0) return SystemFail("looking at " + Quoted(dataset_), errno);
     auto folders = ListInPackOrder(
         source_, {status.st_dev, status.st_ino}, options_.order,
-        [&](const std::string& path, const std::string& reason) { report_.Skipped(path, reason); }, sink);
+        [&](const std::string& path, const Skipped& why) { report_.Skipped(path, why); }, sink);
     if (!folders) return PassOn(std::move(folders));
     report_.summary().directories = *folders;
     return {};
@@ -209,7 +210,8 @@ class Packer {
         if (!at_end && (*next)->is_item()) planned.emplace(options_.order, **next);
       }
       if (!planned || *planned != key)
-        report_.Skipped(found.path, "it came to the source after this pack was begun, whose plan stands");
+        report_.Skipped(found.path,
+                        {SkipReason::kLate, "it came to the source after this pack was begun, whose plan stands"});
       return {};
     });
   }

@@ -5,19 +5,21 @@
 // with the same bytes, whatever `jobs`. One call at a time per data set (flock on pack.lock).
 // The plan stands: it draws the shards' boundaries, and files that come to SOURCE after it are reported, not packed.
 // One file that cannot be read never stops a job: it is reported to the observer and skipped; so is one that changes
-// each time it is read. The files of shards that a continued pack keeps are counted, but not reported again.
+// each time it is read. A continued pack reports as one that was never interrupted: what became of the files of shards
+// that it keeps is worked out again, from the shards and, for images that cannot be restored, from SOURCE.
 // Errors: kExists (DATASET holds something else), kInvalidArgument (another plan, SOURCE and DATASET contain one
 // another), kBusy (another pack is running), kNoSpace, kPermission, kIo.
 #ifndef PCRFS_FORMAT_PACKER_H_
 #define PCRFS_FORMAT_PACKER_H_
 
-#include <chrono>
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "format/error.h"
 #include "format/image_encoder.h"
+#include "format/skipped.h"
 
 namespace pcrfs {
 
@@ -41,12 +43,16 @@ struct PackProgress {
   uint64_t bytes_done = 0, bytes_total = 0;  // of the source; files of a continued pack count as done at once
 };
 
+inline constexpr size_t kOpaqueReasons = static_cast<size_t>(OpaqueReason::kNotRestorable) + 1;
+
 struct PackSummary {
   uint64_t images = 0;                 // converted
   uint64_t images_kept = 0;            // progressive ones kept as they were
   uint64_t images_not_restorable = 0;  // of the converted ones
   uint64_t opaque_files = 0;
-  uint64_t skipped = 0;  // files and folders that could not be read or cannot be stored
+  std::array<uint64_t, kOpaqueReasons> opaque_by_reason{};  // by OpaqueReason; they add up to opaque_files
+  uint64_t skipped = 0;                                     // files and folders that are not in the data set
+  std::array<uint64_t, kSkipReasons> skipped_by_reason{};   // by SkipReason; they add up to `skipped`
   uint64_t directories = 0;
   uint64_t shards = 0;
   uint64_t source_bytes = 0;
@@ -58,11 +64,16 @@ class PackObserver {
  public:
   virtual ~PackObserver() = default;
   virtual void OnProgress(const PackProgress&) {}
-  // `path` relative to SOURCE, raw bytes; `reason` a sentence.
-  virtual void OnSkipped(const std::string& /*path*/, const std::string& /*reason*/) {}
+  // Each file that is not an ordinary conversion, in no particular order; `path` relative to SOURCE, raw bytes.
+  virtual void OnSkipped(const std::string& /*path*/, const Skipped&) {}
   virtual void OnOpaque(const std::string& /*path*/, const Opaque&) {}
   // An image that is converted, but of which the source's own bytes cannot be had again.
   virtual void OnNotRestorable(const std::string& /*path*/, const std::string& /*reason*/) {}
+  // A progressive image that is kept as it was.
+  virtual void OnKept(const std::string& /*path*/) {}
+  // All shards are in place, and PCR_index.pb makes a data set of them when this returns. An error ends the pack, which
+  // the same call then continues: so what is written here is never missing beside a whole data set.
+  virtual Result<void> OnShardsComplete() { return {}; }
 };
 
 [[nodiscard]] Result<PackSummary> Pack(const std::string& source, const std::string& dataset,

@@ -73,7 +73,8 @@ Result<SourceTree> SourceTree::Open(const std::string& source, std::optional<Fil
   UniqueFd root(open(source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.valid()) return SystemFail("cannot open the source folder " + Quoted(source), errno);
   SourceTree tree(std::move(root), exclude, std::move(on_skipped));
-  if (auto entered = tree.Enter(""); !entered) return WithContext("source folder " + Quoted(source), entered.error());
+  if (auto entered = tree.Enter(""); !entered)
+    return Fail(ErrorCode::kIo, "source folder " + Quoted(source) + ": " + entered.error().detail);
   Folder& top = tree.above_.back();
   top.announced = true;
   tree.ready_.push_back({SourceKind::kFolder, "", 0, top.attributes});
@@ -94,7 +95,7 @@ std::optional<SourceRecord> SourceTree::Next() {
     if (!is_folder)
       Announce({SourceKind::kFile, std::move(path), child.size, child.attributes});
     else if (auto entered = Enter(path); !entered)
-      on_skipped_(path, entered.error().message);
+      on_skipped_(path, entered.error());
   }
   if (ready_.empty()) return std::nullopt;
   SourceRecord record = std::move(ready_.front());
@@ -103,19 +104,23 @@ std::optional<SourceRecord> SourceTree::Next() {
 }
 
 // Lists a folder and makes it the current one.
-Result<void> SourceTree::Enter(const std::string& path) {
+tl::expected<void, Skipped> SourceTree::Enter(const std::string& path) {
+  const auto skip = [](SkipReason reason, std::string detail) {
+    return tl::unexpected<Skipped>({reason, std::move(detail)});
+  };
   const UniqueFd fd(openat(root_.get(), path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status;
-  if (!fd.valid() || fstat(fd.get(), &status) != 0) return SystemFail("cannot be opened", errno);
+  if (!fd.valid() || fstat(fd.get(), &status) != 0)
+    return skip(SkipReason::kUnreadable, SystemFail("cannot be opened", errno).value().message);
   const FileIdentity identity = IdentityOf(status);
-  if (identity == exclude_) return Fail(ErrorCode::kInvalidArgument, "it is the data set that is being written");
+  if (identity == exclude_) return skip(SkipReason::kDataset, "it is the data set that is being written");
   for (const Folder& folder : above_)
     if (folder.identity == identity)
-      return Fail(ErrorCode::kInvalidArgument, "a symbolic link leads back to " +
-                                                   (folder.path.empty() ? "the source folder" : Quoted(folder.path)) +
-                                                   ", which holds it");
+      return skip(SkipReason::kBrokenLink, "a symbolic link leads back to " +
+                                               (folder.path.empty() ? "the source folder" : Quoted(folder.path)) +
+                                               ", which holds it");
   auto children = ListChildren(fd.get(), path);
-  if (!children) return PassOn(std::move(children));
+  if (!children) return skip(SkipReason::kUnreadable, std::move(children.error().message));
   above_.push_back({path, AttributesOf(status), identity, std::move(*children), 0, false});
   return {};
 }
@@ -133,26 +138,26 @@ Result<std::vector<SourceTree::Child>> SourceTree::ListChildren(int fd, const st
 // What `name` is, links followed; nothing, and a report, when it cannot be packed.
 std::optional<SourceTree::Child> SourceTree::Inspect(int fd, const std::string& path, const std::string& name) const {
   const std::string full = Joined(path, name);
-  const auto skip = [&](const std::string& reason) {
-    on_skipped_(full, reason);
+  const auto skip = [&](SkipReason reason, std::string detail) {
+    on_skipped_(full, {reason, std::move(detail)});
     return std::nullopt;
   };
-  if (name.size() > kMaxNameBytes) return skip("its name is longer than 255 bytes");
-  if (full.size() > kMaxPathBytes) return skip("its path is longer than 4,095 bytes");
+  if (name.size() > kMaxNameBytes) return skip(SkipReason::kOverLimits, "its name is longer than 255 bytes");
+  if (full.size() > kMaxPathBytes) return skip(SkipReason::kOverLimits, "its path is longer than 4,095 bytes");
   struct stat status;
   if (fstatat(fd, name.c_str(), &status, 0) != 0) {
     const int error = errno;
     struct stat link;
     const bool dangling = error == ENOENT && fstatat(fd, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0;
-    if (dangling) return skip("it is a symbolic link to something that does not exist");
-    if (error == ELOOP) return skip("it is a symbolic link that leads in a circle");
-    return skip(SystemFail("it cannot be looked at", error).value().message);
+    if (dangling) return skip(SkipReason::kBrokenLink, "it is a symbolic link to something that does not exist");
+    if (error == ELOOP) return skip(SkipReason::kBrokenLink, "it is a symbolic link that leads in a circle");
+    return skip(SkipReason::kUnreadable, SystemFail("it cannot be looked at", error).value().message);
   }
   const Attributes attributes = AttributesOf(status);
   if (S_ISDIR(status.st_mode)) return Child{name + '/', 0, attributes};
-  if (!S_ISREG(status.st_mode)) return skip(WhatItIs(status.st_mode));
+  if (!S_ISREG(status.st_mode)) return skip(SkipReason::kSpecialFile, WhatItIs(status.st_mode));
   const auto size = static_cast<uint64_t>(status.st_size);
-  if (size > kMaxSourceBytes) return skip("it is larger than the format holds, 4 TiB");
+  if (size > kMaxSourceBytes) return skip(SkipReason::kOverLimits, "it is larger than the format holds, 4 TiB");
   return Child{name, size, attributes};
 }
 

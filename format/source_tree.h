@@ -23,6 +23,7 @@
 #include "format/error.h"
 #include "format/file.h"
 #include "format/shard_index.h"
+#include "format/skipped.h"
 
 namespace pcrfs {
 
@@ -56,8 +57,8 @@ struct FileIdentity {
 };
 
 [[nodiscard]] Attributes AttributesOf(const struct stat& status);
-// `path` relative to SOURCE, raw bytes; `reason` a sentence without the path.
-using OnSkipped = std::function<void(const std::string& path, const std::string& reason)>;
+// `path` relative to SOURCE, raw bytes; the detail does not name it.
+using OnSkipped = std::function<void(const std::string& path, const Skipped& why)>;
 
 class SourceTree {
  public:
@@ -85,7 +86,7 @@ class SourceTree {
 
   SourceTree(UniqueFd root, std::optional<FileIdentity> exclude, OnSkipped on_skipped);
 
-  Result<void> Enter(const std::string& path);
+  tl::expected<void, Skipped> Enter(const std::string& path);
   Result<std::vector<Child>> ListChildren(int fd, const std::string& path) const;
   std::optional<Child> Inspect(int fd, const std::string& path, const std::string& name) const;
   void Announce(SourceRecord item);

@@ -28,6 +28,19 @@ tree, and what is open in it fails from then on, reads that hang in a slow disk 
 a mount that is in use alone, and returns when the daemon has ended.
 In fstab:  DATASET MOUNTPOINT fuse.pcrfs ro,allow_other,_netdev,nofail 0 0)";
 
+constexpr char kPackFooter[] =
+    R"(The report has one JSON object a line, by path, for each file but those that were converted and can be restored:
+  path      relative to SOURCE; where it is not UTF-8, what is not is U+FFFD, and path_hex has all its bytes as hex
+  kind      converted (not restorable), kept (as it was), opaque (whole, the same at every level), skipped
+  reason    of converted: not_restorable; of kept: progressive
+            of opaque: not_jpeg, unsupported, damaged, incomplete, markers_between, too_large, proof_failed,
+            not_restorable (with --exact)
+            of skipped: unreadable, vanished, changed, special_file, broken_link, over_limits, late, data_set
+  detail    a sentence
+It appears whole, just before the data set does, or not at all. That of a continued pack speaks of all files, too, also
+of those that were packed before the interruption; only of a file that cannot be restored and has left SOURCE since, the
+detail is lost. --strict and the counts printed at the end are those of the whole pack, too.)";
+
 constexpr char kProgramFooter[] =
     R"('pcrfs DATASET MOUNTPOINT [-f] [-o ...]', without a command, mounts, too, as mount(8) has it: -n, -s, -v, -t TYPE and
 -N NAMESPACE are accepted without effect. -f is --foreground; called as mount.pcrfs or mount.fuse.pcrfs, it only
@@ -35,7 +48,7 @@ pretends, and without -v nothing is said when all is well.
 'pcrfs COMMAND --help' tells all about a command.
 A path that starts with '-' stands behind '--', as in 'pcrfs cat DATASET -- -x.jpg'.
 Sizes are in bytes, or with KiB, MiB, GiB, kB, MB, GB behind the number.
-Exit status: 0 done, 1 failed, 2 usage, 3 data damaged (verify).)";
+Exit status: 0 done, 1 failed, 2 usage, 3 data damaged (verify) or, with pack --strict, damaged sources or skipped files.)";
 
 constexpr std::pair<LogLevel, std::string_view> kLogLevels[] = {
     {LogLevel::kDebug, "debug"}, {LogLevel::kInfo, "info"}, {LogLevel::kWarn, "warn"}, {LogLevel::kError, "error"}};
@@ -115,6 +128,18 @@ void Define(CLI::App& app, PackCommand& command) {
   AddParsed(app, "--order", command.options.order, ParseOrder,
             "Order of files in shards: path, shuffle or shuffle:SEED (default path)", "path, shuffle or shuffle:SEED")
       ->type_name("ORDER");
+  app.add_flag("--exact", command.options.encode.exact,
+               "Keep whole whatever would not come back byte for byte, so that every source file does");
+  app.add_flag(
+      "--rescan", command.options.encode.rescan,
+      "Convert progressive JPEGs too, whose own scans may leave low levels blurred; their files' own bytes are "
+      "then gone. With --exact they are kept as they are");
+  app.add_flag("--strict", command.strict,
+               "Exit with status 3 if a JPEG was kept whole because it is damaged or incomplete, or anything was "
+               "skipped; the data set is complete all the same");
+  app.add_option("--report", command.report, "Write there what became of each file that is not an ordinary conversion")
+      ->type_name("FILE");
+  app.footer(kPackFooter);
 }
 
 // Mount options come as text and are applied when parsing is over, so that text and order of options do not matter.

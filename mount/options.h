@@ -29,7 +29,7 @@ enum ExitStatus : int {
   kExitDone = 0,
   kExitFailed = 1,
   kExitUsage = 2,
-  kExitDamaged = 3,  // verify found faults
+  kExitDamaged = 3,  // verify found faults; pack --strict found damage in SOURCE, or skipped something
 };
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
@@ -37,6 +37,8 @@ enum class LogLevel { kDebug, kInfo, kWarn, kError };
 struct PackCommand {
   std::string source, dataset;
   PackOptions options;
+  bool strict = false;  // exit 3 when something was kept opaque for damage, or skipped
+  std::string report;   // empty: none
 };
 
 struct MountCommand {

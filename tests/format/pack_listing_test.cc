@@ -23,7 +23,7 @@ using testing::WriteFile;
 std::vector<SourceRecord> List(const std::string& source, const PackOrder& order, uint64_t* folders = nullptr) {
   std::vector<SourceRecord> records;
   auto listed = ListInPackOrder(
-      source, {}, order, [](const std::string& path, const std::string&) { ADD_FAILURE() << path; },
+      source, {}, order, [](const std::string& path, const Skipped&) { ADD_FAILURE() << path; },
       [&](const SourceRecord& record) -> Result<void> {
         records.push_back(record);
         return {};

@@ -31,7 +31,7 @@ class Observer : public PackObserver {
   void OnProgress(const PackProgress&) override {
     if (on_progress) on_progress();
   }
-  void OnSkipped(const std::string& path, const std::string& reason) override { skipped[path] = reason; }
+  void OnSkipped(const std::string& path, const Skipped& why) override { skipped[path] = why.detail; }
   void OnOpaque(const std::string& path, const Opaque& why) override { opaque[path] = why.reason; }
 
   std::function<void()> on_progress;

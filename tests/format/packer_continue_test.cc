@@ -54,7 +54,7 @@ class KilledAt : public PackObserver {
 class Collector : public PackObserver {
  public:
   void OnProgress(const PackProgress& progress) override { last = progress; }
-  void OnSkipped(const std::string& path, const std::string& reason) override { skipped[path] = reason; }
+  void OnSkipped(const std::string& path, const Skipped& why) override { skipped[path] = why.detail; }
   PackProgress last;
   std::map<std::string, std::string> skipped;
 };

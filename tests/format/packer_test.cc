@@ -42,8 +42,8 @@ class Observer : public PackObserver {
     EXPECT_GE(progress.bytes_done, last.bytes_done);
     last = progress;
   }
-  void OnSkipped(const std::string& path, const std::string& reason) override {
-    EXPECT_TRUE(skipped.emplace(path, reason).second) << path << " reported twice";
+  void OnSkipped(const std::string& path, const Skipped& why) override {
+    EXPECT_TRUE(skipped.emplace(path, why.detail).second) << path << " reported twice";
   }
   void OnOpaque(const std::string& path, const Opaque& why) override { opaque.emplace(path, why.reason); }
 

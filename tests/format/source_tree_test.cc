@@ -41,8 +41,8 @@ struct Listing {
 
 Listing List(const std::string& source, std::optional<FileIdentity> exclude = std::nullopt) {
   Listing listing;
-  auto tree = SourceTree::Open(source, exclude, [&](const std::string& path, const std::string& reason) {
-    EXPECT_TRUE(listing.skipped.emplace(path, reason).second) << path << " reported twice";
+  auto tree = SourceTree::Open(source, exclude, [&](const std::string& path, const Skipped& why) {
+    EXPECT_TRUE(listing.skipped.emplace(path, why.detail).second) << path << " reported twice";
   });
   EXPECT_TRUE(tree) << tree.error().message;
   if (!tree) return listing;

@@ -75,6 +75,13 @@ TEST(ParseCommandLine, PackWithAllItsOptions) {
   EXPECT_EQ(plain.options.record_bytes, 64u << 20);
   EXPECT_FALSE(plain.options.order.shuffle);
 
+  EXPECT_FALSE(plain.options.encode.exact || plain.options.encode.rescan || plain.strict);
+  EXPECT_EQ(plain.report, "");
+
+  const auto flags = MustParse<PackCommand>({"pack", "src", "dst", "--exact", "--rescan", "--strict", "--report", "r"});
+  EXPECT_TRUE(flags.options.encode.exact && flags.options.encode.rescan && flags.strict);
+  EXPECT_EQ(flags.report, "r");
+
   const auto full = MustParse<PackCommand>(
       {"pack", "src", "dst", "--jobs", "4", "--record-images", "1024", "--record-bytes=10MB", "--order", "shuffle:7"});
   EXPECT_EQ(full.options.jobs, 4u);

@@ -33,9 +33,7 @@ Bytes MakePhoto(unsigned class_number, unsigned number) {
 
 class EndOnSkipped : public PackObserver {
  public:
-  void OnSkipped(const std::string& path, const std::string& reason) override {
-    Die("skipped " + path + ": " + reason);
-  }
+  void OnSkipped(const std::string& path, const Skipped& why) override { Die("skipped " + path + ": " + why.detail); }
 };
 
 }  // namespace

@@ -1,0 +1,32 @@
+// What became of the files of a shard, worked out again where nobody remembers: shards do not store why a file is
+// opaque or an image not restorable.
+//
+// Encoding is deterministic, so the same file under the same options gives the same reason. Thread-safe functions;
+// memory: the bytes of one entry, and what is claimed from `memory` for encoding them. Results own their memory.
+#ifndef PCRFS_FORMAT_KEPT_SHARD_REPORT_H_
+#define PCRFS_FORMAT_KEPT_SHARD_REPORT_H_
+
+#include "format/error.h"
+#include "format/file.h"
+#include "format/image_encoder.h"
+#include "format/memory_gate.h"
+#include "format/pack_pipeline.h"
+#include "format/pack_report.h"
+#include "format/shard_reader.h"
+
+namespace pcrfs {
+
+// Why the opaque `entry` of `shard` was not converted, by the bytes that are stored. Files that are no JPEGs cost one
+// small read, JPEGs an attempt to convert them. Errors: kDamaged when the bytes are not those that were packed; those
+// of reading.
+[[nodiscard]] Result<Opaque> WhyOpaque(const ByteSource& shard, const Entry& entry, const EncodeOptions& options,
+                                       MemoryGate& memory);
+
+// Tells `report` of each file of a shard of `job.dataset` what it was told when the shard was written. Why an image
+// cannot be restored is known only while its source is still there; otherwise the reason says so.
+[[nodiscard]] Result<void> ReportKeptShard(const PackJob& job, const LoneShard& shard, MemoryGate& memory,
+                                           PackReport& report);
+
+}  // namespace pcrfs
+
+#endif  // PCRFS_FORMAT_KEPT_SHARD_REPORT_H_
