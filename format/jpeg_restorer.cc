@@ -260,8 +260,7 @@ Result<uint64_t> RestoreMemory(ByteSpan head, uint64_t source_size) {
   if (!frame) return tl::unexpected<Error>(frame.error());
   if (BlocksOfFrame(*frame) * 64 > kMaxRestoreCoefficients || source_size > kMaxRestoredBytes)
     return Fail(ErrorCode::kLimit, "the image is over the limits of what is restored");
-  return CoefficientMemory(*frame) + 2 * source_size +
-         kSmallParts;  // twice: libjpeg's arithmetic coder has its own copy
+  return CoefficientMemory(*frame) + 2 * source_size + kSmallParts;  // twice while it grows or is coded arithmetically
 }
 
 }  // namespace pcrfs

@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint64_t kEoiBytes = 2;
 constexpr size_t kMaxComponents = 4;
+// Of a size that is only claimed, no more is believed at once.
+constexpr uint64_t kReserved = uint64_t{16} << 20;
 
 tl::unexpected<Error> Damaged(const std::string& what) { return Fail(ErrorCode::kDamaged, what); }
 
@@ -21,7 +23,7 @@ tl::unexpected<Error> Damaged(const std::string& what) { return Fail(ErrorCode::
 RestoreAssembler::RestoreAssembler(const JpegCoefficients& coefficients, bool padding_bit, uint64_t limit,
                                    ByteSpan tail)
     : coefficients_(coefficients), padding_bit_(padding_bit), limit_(limit), tail_(tail) {
-  out_.reserve(static_cast<size_t>(limit) + tail.size());  // takes address space only, until it is written
+  out_.reserve(static_cast<size_t>(std::min(limit + tail.size(), kReserved)));
   out_ = {0xFF, jpeg_marker::kSoi};
 }
 
