@@ -183,7 +183,8 @@ Done ReadAtLevel(const EntryLayout& layout, Level level, int highest, const CrcW
 
 Done ReadRestoreRecord(const EntryLayout& layout, const CrcWindow& crcs, const ByteSource& shard, MutableByteSpan out) {
   if (out.size() != layout.restore.size)
-    return Fault(ErrorCode::kInvalidArgument, "a restore record is read whole", layout.restore.offset);
+    return Fault(ErrorCode::kInvalidArgument, "a restore record is read whole", layout.restore.offset,
+                 layout.restore.size);
   return ReadPart({Part::Kind::kRestore, 0, layout.restore, 0, out.size()}, layout.checked, crcs, shard, out);
 }
 
