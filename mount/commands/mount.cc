@@ -95,11 +95,15 @@ std::string ShownTree(Tree tree) {
   return tree.is_original() ? "the sources' own bytes" : "level " + std::to_string(tree.number());
 }
 
+std::string AllTrees(int levels) {
+  return "levels 1 to " + std::to_string(levels) + (HasTree(levels, Tree::Original()) ? " and original" : "");
+}
+
 std::string MountedSentence(const MountCommand& command, const FileSystem& files) {
   const CatalogTotals& totals = files.catalog().totals();
   return Quoted(command.dataset) + " is mounted on " + Quoted(command.mount_point) + ": " +
          Counted(totals.images + totals.opaque_files, "file") + ", " +
-         (command.tree ? ShownTree(*command.tree) : "levels 1 to " + std::to_string(totals.levels));
+         (command.tree ? ShownTree(*command.tree) : AllTrees(totals.levels));
 }
 
 // The mount point is checked again: much can have happened while the catalog was built.

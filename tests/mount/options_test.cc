@@ -268,14 +268,21 @@ TEST(ApplyMountOptions, RefusesUnknownOnesWithASentence) {
 }
 
 TEST(ApplyMountOptions, RefusesValuesOutOfRange) {
-  for (const char* item :
-       {"level=0", "level=32", "level=", "level=3x", "uid=", "uid=-1", "uid=4294967295", "uid=root", "gid=x", "umask=8",
-        "umask=1000", "umask=", "max_threads=0", "max_threads=5000", "cache_dir=", "log_file=", "log_level=loud"}) {
+  for (const char* item : {"level=0", "level=32", "level=", "level=3x", "uid=", "uid=-1", "uid=4294967295", "uid=root",
+                           "gid=x", "umask=8", "umask=1000", "umask=", "restore_memory=0", "restore_memory=much",
+                           "max_threads=0", "max_threads=5000", "cache_dir=", "log_file=", "log_level=loud"}) {
     MountCommand command;
     const auto applied = ApplyMountOptions(item, command);
     ASSERT_FALSE(applied) << item;
     EXPECT_THAT(applied.error().message, HasSubstr("expected")) << item;
   }
+}
+
+TEST(ApplyMountOptions, TheSourcesOwnBytesAreATreeToo) {
+  MountCommand command;
+  ASSERT_TRUE(ApplyMountOptions("level=original,restore_memory=1GiB", command));
+  EXPECT_EQ(command.tree, Tree::Original());
+  EXPECT_EQ(command.restore_memory, uint64_t{1} << 30);
 }
 
 TEST(ApplyMountOptions, AValueMayHoldAnEscapedComma) {
