@@ -28,6 +28,15 @@ tree, and what is open in it fails from then on, reads that hang in a slow disk 
 a mount that is in use alone, and returns when the daemon has ended.
 In fstab:  DATASET MOUNTPOINT fuse.pcrfs ro,allow_other,_netdev,nofail 0 0)";
 
+constexpr char kInfoFooter[] =
+    R"(Shards do not store why a file is opaque, kept whole at every level: its first two bytes tell whether it is a JPEG. The
+reasons are in the report that 'pcrfs pack --report' writes.)";
+
+constexpr char kManifestFooter[] =
+    R"(One line a file, in storage order, as sha256sum writes them, so that
+  cd SOURCE && pcrfs manifest DATASET | sha256sum -c
+checks a source folder; likewise original/ of a mount, when the data set was packed with --exact.)";
+
 constexpr char kPackFooter[] =
     R"(The report has one JSON object a line, by path, for each file but those that were converted and can be restored:
   path      relative to SOURCE; where it is not UTF-8, what is not is U+FFFD, and path_hex has all its bytes as hex
@@ -48,7 +57,7 @@ pretends, and without -v nothing is said when all is well.
 'pcrfs COMMAND --help' tells all about a command.
 A path that starts with '-' stands behind '--', as in 'pcrfs cat DATASET -- -x.jpg'.
 Sizes are in bytes, or with KiB, MiB, GiB, kB, MB, GB behind the number.
-Exit status: 0 done, 1 failed, 2 usage, 3 data damaged (verify) or, with pack --strict, damaged sources or skipped files.)";
+Exit status: 0 done, 1 failed, 2 usage, 3 data damaged or not the source's (verify) or, with pack --strict, damaged sources or skipped files.)";
 
 constexpr std::pair<LogLevel, std::string_view> kLogLevels[] = {
     {LogLevel::kDebug, "debug"}, {LogLevel::kInfo, "info"}, {LogLevel::kWarn, "warn"}, {LogLevel::kError, "error"}};
@@ -185,8 +194,10 @@ void Define(CLI::App& app, InfoCommand& command) {
   AddDataset(app, command.dataset);
   app.add_flag(
       "--json", command.json,
-      "As one JSON object, with the keys format_version, images, opaque_files, directories, shards, stored_bytes\n"
-      "and levels, a list of objects with the keys level, bytes, bytes_per_image and share");
+      "As one JSON object, with the keys format_version, images, opaque_files, directories, shards, stored_bytes,\n"
+      "levels, a list of objects with the keys level, bytes, bytes_per_image and share, and kinds, an object with the\n"
+      "keys restorable, not_restorable, kept, opaque_not_jpeg and opaque_jpeg");
+  app.footer(kInfoFooter);
 }
 
 void Define(CLI::App& app, LsCommand& command) {
@@ -225,6 +236,15 @@ void Define(CLI::App& app, LogLevelCommand& command) {
 void Define(CLI::App& app, VerifyCommand& command) {
   AddDataset(app, command.dataset);
   AddJobs(app, command.jobs);
+  app.add_option("--source", command.source,
+                 "Then compare with the folder it was packed from: what is there and what is not, sizes and SHA-256 of "
+                 "all files, and the pixels of converted images")
+      ->type_name("SOURCE");
+}
+
+void Define(CLI::App& app, ManifestCommand& command) {
+  AddDataset(app, command.dataset);
+  app.footer(kManifestFooter);
 }
 
 // Adds a subcommand that, when the line names it, leaves its settings in `chosen`.
@@ -310,6 +330,7 @@ tl::expected<Command, EarlyExit> ParseCommandLine(const std::vector<std::string>
   AddCommand<CatCommand>(app, "cat", "Write one file to standard output", chosen);
   AddCommand<ExtractCommand>(app, "extract", "Write all files into a folder, with modes and times", chosen);
   AddCommand<VerifyCommand>(app, "verify", "Check every byte of a data set against its checksums", chosen);
+  AddCommand<ManifestCommand>(app, "manifest", "Print the sources' SHA-256 for 'sha256sum -c'", chosen);
 
   const std::vector<std::string> words(arguments.begin() + 1, arguments.end());
   if (const auto empty = EmptyArgument(words)) return tl::unexpected(UsageError(*empty, ""));

@@ -29,7 +29,7 @@ enum ExitStatus : int {
   kExitDone = 0,
   kExitFailed = 1,
   kExitUsage = 2,
-  kExitDamaged = 3,  // verify found faults; pack --strict found damage in SOURCE, or skipped something
+  kExitDamaged = 3,  // verify found faults or differences; pack --strict found damage in SOURCE, or skipped something
 };
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
@@ -97,11 +97,16 @@ struct ExtractCommand {
 
 struct VerifyCommand {
   std::string dataset;
+  std::string source;  // empty: only the data set itself
   unsigned jobs = 0;  // 0 = one a processor
 };
 
+struct ManifestCommand {
+  std::string dataset;
+};
+
 using Command = std::variant<PackCommand, MountCommand, UmountCommand, ListCommand, LogLevelCommand, InfoCommand,
-                             LsCommand, CatCommand, ExtractCommand, VerifyCommand>;
+                             LsCommand, CatCommand, ExtractCommand, VerifyCommand, ManifestCommand>;
 
 // Nothing to run: help and version (status 0, text for stdout) or a usage error (kExitUsage, text for stderr).
 struct EarlyExit {

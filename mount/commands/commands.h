@@ -18,6 +18,7 @@ namespace pcrfs {
 [[nodiscard]] Result<int> Run(const CatCommand& command);
 [[nodiscard]] Result<int> Run(const ExtractCommand& command);
 [[nodiscard]] Result<int> Run(const VerifyCommand& command);
+[[nodiscard]] Result<int> Run(const ManifestCommand& command);
 
 }  // namespace pcrfs
 

@@ -1,3 +1,4 @@
+#include <array>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -5,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "format/jpeg_parser.h"
 #include "mount/commands/commands.h"
 #include "mount/console.h"
 #include "mount/dataset_walk.h"
@@ -19,9 +21,30 @@ struct LevelTotals {
 
 struct Totals {
   uint64_t images = 0, opaque_files = 0, directories = 0, shards = 0;
+  uint64_t restorable = 0, not_restorable = 0, kept = 0;  // of the images
+  uint64_t opaque_jpegs = 0;
   uint64_t stored_bytes = 0;  // shards and PCR_index.pb
   std::vector<LevelTotals> levels;
 };
+
+// As little as tells the two kinds of opaque files apart; whether it is right is for verify.
+Result<bool> StartsLikeJpeg(const ByteSource& shard, const Extent& file) {
+  std::array<uint8_t, 2> start{};
+  if (file.size < start.size()) return false;
+  if (auto read = shard.ReadAt(file.offset, start); !read) return PassOn(std::move(read));
+  return StartsWithSoi(start);
+}
+
+Result<void> CountKind(const ByteSource& shard, const EntryLayout& layout, Totals& totals) {
+  if (layout.kind == EntryKind::kImage) {
+    ++(layout.kept ? totals.kept : layout.restore.size > 0 ? totals.restorable : totals.not_restorable);
+    return {};
+  }
+  const auto jpeg = StartsLikeJpeg(shard, layout.extents.at(0));
+  if (!jpeg) return tl::unexpected(jpeg.error());
+  totals.opaque_jpegs += *jpeg ? 1U : 0U;
+  return {};
+}
 
 Result<Totals> Count(const Dataset& dataset) {
   Totals totals;
@@ -34,6 +57,7 @@ Result<Totals> Count(const Dataset& dataset) {
     for (const Entry& entry : shard.index.entries) {
       const bool image = entry.layout.kind == EntryKind::kImage;
       ++(image ? totals.images : totals.opaque_files);
+      if (auto counted = CountKind(*shard.source, entry.layout, totals); !counted) return counted;
       for (int k = 1; k <= dataset.levels(); ++k) {
         const uint64_t size = SizeAtLevel(entry.layout, *Level::FromNumber(k), dataset.levels());
         totals.levels[static_cast<size_t>(k - 1)].bytes += size;
@@ -67,7 +91,13 @@ std::string AsJson(const Totals& totals) {
                                  {"directories", totals.directories},
                                  {"shards", totals.shards},
                                  {"stored_bytes", totals.stored_bytes},
-                                 {"levels", nlohmann::ordered_json::array()}};
+                                 {"levels", nlohmann::ordered_json::array()},
+                                 {"kinds",
+                                  {{"restorable", totals.restorable},
+                                   {"not_restorable", totals.not_restorable},
+                                   {"kept", totals.kept},
+                                   {"opaque_not_jpeg", totals.opaque_files - totals.opaque_jpegs},
+                                   {"opaque_jpeg", totals.opaque_jpegs}}}};
   int number = 0;
   for (const LevelTotals& level : totals.levels)
     json["levels"].push_back({{"level", ++number},
@@ -79,10 +109,14 @@ std::string AsJson(const Totals& totals) {
 
 std::string AsTable(const Totals& totals) {
   std::ostringstream text;
-  text << "images        " << totals.images << "\nopaque files  " << totals.opaque_files << "\ndirectories   "
-       << totals.directories << "\nshards        " << totals.shards << "\nstored        " << totals.stored_bytes
-       << " bytes (" << HumanBytes(static_cast<double>(totals.stored_bytes))
-       << ")\n\nlevel          bytes  bytes/image    share\n"
+  text << "images        " << totals.images << "\n  converted, can be restored byte for byte     " << totals.restorable
+       << "\n  converted, cannot be restored                " << totals.not_restorable
+       << "\n  progressive, kept as it was                  " << totals.kept << "\nopaque files  "
+       << totals.opaque_files << "\n  not JPEG                                     "
+       << totals.opaque_files - totals.opaque_jpegs << "\n  JPEG, damaged or of a kind kept whole        "
+       << totals.opaque_jpegs << "\ndirectories   " << totals.directories << "\nshards        " << totals.shards
+       << "\nstored        " << totals.stored_bytes << " bytes ("
+       << HumanBytes(static_cast<double>(totals.stored_bytes)) << ")\n\nlevel          bytes  bytes/image    share\n"
        << std::fixed;
   int number = 0;
   for (const LevelTotals& level : totals.levels)

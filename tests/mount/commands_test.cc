@@ -100,6 +100,14 @@ TEST_F(CommandsTest, InfoAddsUpToWhatLsShows) {
   EXPECT_EQ(info["images"], images);
   EXPECT_EQ(info["opaque_files"], files.size() - images);
   EXPECT_EQ(info["directories"], 4);  // n00, n01, n02, empty
+  const auto& kinds = info["kinds"];
+  EXPECT_EQ(
+      kinds["restorable"].get<uint64_t>() + kinds["not_restorable"].get<uint64_t>() + kinds["kept"].get<uint64_t>(),
+      images);
+  EXPECT_EQ(kinds["restorable"], images - 3);
+  EXPECT_EQ(kinds["kept"], 3) << "2.jpg of each class";
+  EXPECT_EQ(kinds["opaque_not_jpeg"], 1);
+  EXPECT_EQ(kinds["opaque_jpeg"], 0);
   uint64_t stored = 0;
   int shards = 0;
   for (const auto& file : std::filesystem::directory_iterator(photos_.dataset())) {
