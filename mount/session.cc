@@ -190,6 +190,7 @@ bool Session::Stop() {
 // The kernel fails all requests when the last descriptor of its device is closed. Requests that are still served here
 // will be answered to that descriptor's number, which therefore stays taken.
 void Session::CutOff() {
+  const std::lock_guard lock(cut_off_);  // whoever returns may end the process
   const UniqueFd nowhere(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (nowhere.valid()) dup3(nowhere.get(), fuse_session_fd(session_), O_CLOEXEC);
   if (!mounted_.exchange(false) || !IsThere()) return;

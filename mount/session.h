@@ -68,6 +68,7 @@ class Session {
   std::optional<MountedThere> mount_;  // as the table had it first; nothing for a descriptor that was mounted already
 
   UniqueFd ending_;  // an eventfd, readable once AwaitEnd need not wait
+  std::mutex cut_off_;
   std::mutex mutex_;
   std::condition_variable finished_;
   bool serving_ = false, served_ = false;
