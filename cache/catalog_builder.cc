@@ -8,8 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
 #include <future>
 #include <map>
+#include <random>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -26,6 +30,8 @@ namespace {
 // How often a build starts anew because its folder was deleted under it, and before that the making of the folder.
 constexpr int kAttempts = 3;
 constexpr int kAttemptsToLock = 100;
+
+constexpr std::string_view kTemporarySuffix = ".tmp";
 
 // Indexes that are read at once, by number and by encoded size.
 constexpr size_t kIndexesAtOnce = 8;
@@ -102,10 +108,12 @@ class FolderLock {
   UniqueFd fd_;
 };
 
-// A file that is removed again unless it was renamed.
+// A file that is removed again unless it was renamed. Its name is nobody else's: a builder whose folder was deleted
+// under it, so that its lock keeps nobody out, must not rename what another is still writing.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(std::string path) : path_(std::move(path)) { unlink(path_.c_str()); }
+  explicit TemporaryFile(const std::string& target)
+      : path_(target + "." + std::to_string(std::random_device{}()) + std::string(kTemporarySuffix)) {}
   ~TemporaryFile() {
     if (!path_.empty()) unlink(path_.c_str());
   }
@@ -122,6 +130,16 @@ class TemporaryFile {
  private:
   std::string path_;
 };
+
+// What builders that were killed left in `folder`. One that goes on without a lock fails for it, and begins anew.
+void RemoveTemporaryFiles(const std::string& folder) {
+  const std::string begin = std::string(kCatalogFile) + ".";
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (name.starts_with(begin) && name.ends_with(kTemporarySuffix)) unlink(at->path().c_str());
+  }
+}
 
 // A folder cannot be renamed over. An empty one goes; what is in another is not ours to delete.
 Result<void> ClearWay(const std::string& path) {
@@ -141,9 +159,10 @@ class Build {
   Result<void> Run(const std::string& folder, const Progress& on_progress) {
     const std::string catalog = folder + "/" + std::string(kCatalogFile);
     const std::string head = folder + "/" + std::string(kCatalogHeadFile);
-    for (const std::string& path : {catalog, catalog + ".tmp", head, head + ".tmp"})
+    for (const std::string& path : {catalog, head, head + std::string(kTemporarySuffix)})
       if (auto clear = ClearWay(path); !clear) return clear;
-    TemporaryFile temporary(catalog + ".tmp");
+    RemoveTemporaryFiles(folder);
+    TemporaryFile temporary(catalog);
     auto totals = WriteCatalog(temporary.path(), on_progress);
     if (!totals) return PassOn(std::move(totals));
     const auto file = FileSource::Open(temporary.path(), FileSource::Access::kSequential);
@@ -220,7 +239,11 @@ Result<std::unique_ptr<Catalog>> BuildAndOpen(const Dataset& dataset, const std:
   if (reuse == CatalogReuse::kAllowed && HeadIsCurrent(folder, stamps))
     if (auto opened = Catalog::Open(folder); opened) return opened;
   if (auto built = Build(dataset, stamps, before).Run(folder, on_progress); !built) return PassOn(std::move(built));
-  return Catalog::Open(folder);
+  auto opened = Catalog::Open(folder);
+  if (!opened)
+    return Fail(ErrorCode::kBusy, "the catalog that was just built in " + Quoted(folder) +
+                                      " was changed by somebody else: " + opened.error().message);
+  return opened;
 }
 
 }  // namespace
@@ -247,9 +270,11 @@ Result<std::unique_ptr<Catalog>> OpenOrBuildCatalog(const Dataset& dataset, cons
     const auto lock = FolderLock::Take(cache_folder, folder);
     if (!lock) return tl::unexpected<Error>(lock.error());
     auto built = BuildAndOpen(dataset, *stamps, folder, before.get(), on_progress, reuse);
-    // Deleting the cache is allowed at any time, also now; then what was being built is nowhere.
-    if (built || lock->Holds()) return built;
-    if (attempt == kAttempts) return FolderLock::DeletedAgain(cache_folder);
+    // Deleting the cache is allowed at any time, also now; then what was being built is nowhere, or another builder
+    // that knows of no lock has put its own beside it.
+    const bool deleted = !lock->Holds();
+    if (built || (!deleted && built.error().code != ErrorCode::kBusy)) return built;
+    if (attempt == kAttempts) return deleted ? FolderLock::DeletedAgain(cache_folder) : std::move(built);
   }
 }
 

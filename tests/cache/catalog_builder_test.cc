@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -34,6 +35,13 @@ using testing::SampleDataset;
 using testing::SampleFile;
 using testing::TempDir;
 using testing::WriteFile;
+
+int TemporaryFiles(const std::string& folder) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    count += entry.path().extension() == ".tmp" ? 1 : 0;
+  return count;
+}
 
 class CatalogBuilderTest : public ::testing::Test {
  protected:
@@ -182,7 +190,7 @@ TEST_F(CatalogBuilderTest, WithoutReuseItIsBuiltFromTheShardsAloneWhileOthersKee
 
 TEST_F(CatalogBuilderTest, AFolderInTheCatalogsPlaceGoesOrIsNamed) {
   ASSERT_TRUE(Open());
-  for (const std::string name : {"catalog.mdb", "catalog.head", "catalog.mdb.tmp", "catalog.head.tmp"}) {
+  for (const std::string name : {"catalog.mdb", "catalog.head", "catalog.head.tmp"}) {
     const std::string path = Folder() + "/" + name;
     unlink(path.c_str());
     unlink((Folder() + "/catalog.head").c_str());
@@ -243,7 +251,7 @@ TEST_F(CatalogBuilderTest, NamesBothShardsThatHoldAPath) {
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message,
               AllOf(HasSubstr("cats/gray.jpg"), HasSubstr("PCR_0.pcr"), HasSubstr("PCR_9.pcr")));
-  EXPECT_NE(access((Folder() + "/catalog.mdb.tmp").c_str(), F_OK), 0) << "what was begun is gone";
+  EXPECT_EQ(TemporaryFiles(Folder()), 0) << "what was begun is gone";
 }
 
 TEST_F(CatalogBuilderTest, SurvivesTheDeletionOfItsFolderWhileItBuilds) {
@@ -262,6 +270,32 @@ TEST_F(CatalogBuilderTest, SurvivesTheDeletionOfItsFolderWhileItBuilds) {
   EXPECT_EQ(status.st_mode & 0777, 0700u);
 }
 
+// A builder whose folder is deleted goes on without a lock that keeps anybody out, and so beside the next one.
+TEST_F(CatalogBuilderTest, ABuilderThatLostItsFolderLeavesTheNextOnesFilesAlone) {
+  Result<std::unique_ptr<Catalog>> second;
+  std::atomic<bool> begun{false};
+  std::thread next;
+  during_build_ = [&] {
+    std::filesystem::remove_all(Folder());
+    next = std::thread([&] {
+      const auto dataset = Dataset::Open(data_.path());
+      second = OpenOrBuildCatalog(*dataset, cache_.path(), [&](const CatalogProgress&) {
+        if (begun.exchange(true)) return;
+        begun.notify_all();
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // while the first one ends what it began
+      });
+    });
+    begun.wait(false);
+  };
+  const auto first = Open();
+  next.join();
+  ASSERT_TRUE(first) << first.error().message;
+  ASSERT_TRUE(second) << second.error().message;
+  ExpectHolds(**first, sample_);
+  ExpectHolds(**second, sample_);
+  EXPECT_EQ(TemporaryFiles(cache_.path()), 0);
+}
+
 TEST_F(CatalogBuilderTest, CleansUpAfterAKilledBuilder) {
   const pid_t child = testing::Fork();
   if (child == 0) {
@@ -272,11 +306,11 @@ TEST_F(CatalogBuilderTest, CleansUpAfterAKilledBuilder) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
-  ASSERT_EQ(access((Folder() + "/catalog.mdb.tmp").c_str(), F_OK), 0) << "it was killed in the midst of it";
+  ASSERT_EQ(TemporaryFiles(Folder()), 1) << "it was killed in the midst of it";
   const auto built = Open();
   ASSERT_TRUE(built) << built.error().message;
   ExpectHolds(**built, sample_);
-  EXPECT_NE(access((Folder() + "/catalog.mdb.tmp").c_str(), F_OK), 0);
+  EXPECT_EQ(TemporaryFiles(Folder()), 0);
 }
 
 TEST_F(CatalogBuilderTest, ProcessesAtOnceBuildItOnce) {
@@ -353,11 +387,11 @@ TEST_F(CatalogBuilderTest, AFullDiskIsAnErrorAndLeavesNothing) {
   if (mount("none", small.path().c_str(), "tmpfs", 0, "size=16k,mode=0700") != 0) GTEST_SKIP() << "no tmpfs here";
   const auto dataset = Dataset::Open(data_.path());
   const auto refused = OpenOrBuildCatalog(*dataset, small.path(), nullptr);
-  const bool left = std::filesystem::exists(small / "catalog.mdb.tmp");
+  const int left = TemporaryFiles(small.path());
   umount2(small.path().c_str(), MNT_DETACH);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kNoSpace) << refused.error().message;
-  EXPECT_FALSE(left);
+  EXPECT_EQ(left, 0);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <map>
 #include <random>
 #include <string>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "format/file.h"
 #include "mount/mount_point.h"
 #include "tests/support/mount_fixture.h"
+#include "tests/support/shown_files.h"
 
 namespace pcrfs {
 namespace {
@@ -30,6 +30,7 @@ using ::testing::HasSubstr;
 using testing::PackedPhotos;
 using testing::ProgramResult;
 using testing::ReadFile;
+using testing::ShownFiles;
 using testing::WriteFile;
 
 // A file system of this test's own where the cache is to be.
@@ -65,14 +66,8 @@ class CatalogMountTest : public ::testing::Test {
       if (FindMount(point)) umount2(point.c_str(), MNT_DETACH);
   }
 
-  // What a mount shows at the lowest and the highest level.
-  static std::map<std::string, Bytes> Shown(const std::string& mount) {
-    std::map<std::string, Bytes> files;
-    for (const std::string level : {"scan1", "scan10"})
-      for (const std::string& file : FilesBelow(mount + "/" + level))
-        files[level + "/" + file] = ReadFile(mount + "/" + level + "/" + file);
-    return files;
-  }
+  // At the lowest and the highest level.
+  static std::vector<ShownFiles::File> Shown(const std::string& mount) { return ShownFiles(mount, {1, 10}).files(); }
 
   std::string Point(int number = 0) {
     std::string point = photos_ / ("mount" + std::to_string(number));
@@ -121,7 +116,7 @@ class CatalogMountTest : public ::testing::Test {
   }
 
   PackedPhotos photos_;
-  std::map<std::string, Bytes> expected_;
+  std::vector<ShownFiles::File> expected_;
   std::vector<std::string> points_;
 };
 

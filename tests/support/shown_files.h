@@ -17,6 +17,8 @@ class ShownFiles {
   struct File {
     std::string path;  // below the mount: "scan3/n00/0.jpg"
     Bytes bytes;
+
+    friend bool operator==(const File&, const File&) = default;
   };
   struct Folder {
     std::string path;
