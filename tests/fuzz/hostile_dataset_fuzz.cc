@@ -309,8 +309,8 @@ void TryToKeep(const std::string& dataset, const ShardRow& row, const std::vecto
   const auto kept = FindKeptShard(dataset, planned, LabelMap(labels), source);
   if (!kept) return;
   CheckShardContent(
-      **file, kept->row, kept->index, LabelMap(labels), [](const Error&) { Require(false, "a kept shard is whole"); },
-      [](uint64_t) {});
+      **file, kept->row, kept->index, LabelMap(labels), ContentChecks::kChecksums,
+      [](const Error&) { Require(false, "a kept shard is whole"); }, [](uint64_t) {});
 }
 
 // The plan of a pack of the source, as it lies there while the pack goes on.
