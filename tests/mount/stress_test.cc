@@ -230,7 +230,7 @@ TEST(FaultyStoreTest, ReadsGiveTheRightBytesOrAnErrorAndNothingElse) {
   EXPECT_EQ(wrong, 0u);
   EXPECT_GT(faults, 20u);
   EXPECT_GT(refused, 20u);
-  EXPECT_GT(right, refused * 10);
+  EXPECT_GT(right, 1000u);  // a place that failed is refused for a second, unasked
   EXPECT_GT(told, 0u);
 }
 
