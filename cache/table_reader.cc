@@ -2,9 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "cache/mapping_guard.h"
@@ -159,7 +159,7 @@ Result<void> TableReader::Reading::CopyValue(Table t, const MDB_val& value, Reco
   if (value.mv_size > MaxValueBytes(t, reader_.file_size_)) return Failed(MDB_CORRUPTED);
   record.sealed.resize(value.mv_size);
   const int rc = Call([&](MDB_txn*) {
-    std::memcpy(record.sealed.data(), value.mv_data, value.mv_size);
+    std::copy_n(static_cast<const uint8_t*>(value.mv_data), value.mv_size, record.sealed.data());
     return 0;
   });
   if (rc != 0) return Failed(rc);
@@ -199,7 +199,7 @@ Result<bool> TableReader::Reading::Move(Table t, MDB_cursor* cursor, MDB_cursor_
   if (rc != 0) return Failed(rc);
   Bytes copy(key.mv_size);
   rc = Call([&](MDB_txn*) {
-    std::memcpy(copy.data(), key.mv_data, key.mv_size);
+    std::copy_n(static_cast<const uint8_t*>(key.mv_data), key.mv_size, copy.data());
     return 0;
   });
   if (rc != 0) return Failed(rc);

@@ -17,6 +17,7 @@
 #include "cache/catalog_head.h"
 #include "fs/file_system.h"
 #include "tests/support/sample_dataset.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
 namespace pcrfs {
@@ -179,6 +180,7 @@ TEST_P(CatalogRebuildTest, ALostFileIsBuiltAnew) {
 // The mapping shows what is written to the file. LMDB itself checks nothing: of such flips one in forty ended the
 // process, in LMDB's own code, and one in a thousand made a listing shorter.
 TEST_F(CatalogDamageTest, AFlipUnderAMountIsRightOrRefused) {
+  PCRFS_NOT_UNDER_ADDRESS_SANITIZER();
   const auto files = Mount();
   const Bytes good = ReadFile(Path(kCatalogFile));
   const UniqueFd fd(open(Path(kCatalogFile).c_str(), O_WRONLY));
@@ -198,6 +200,7 @@ TEST_F(CatalogDamageTest, AFlipUnderAMountIsRightOrRefused) {
 
 // Reading behind the end of a mapped file is SIGBUS.
 TEST_F(CatalogDamageTest, ATruncationUnderAMountIsRightOrRefused) {
+  PCRFS_NOT_UNDER_ADDRESS_SANITIZER();
   const auto files = Mount();
   const Bytes good = ReadFile(Path(kCatalogFile));
   const UniqueFd fd(open(Path(kCatalogFile).c_str(), O_WRONLY));
@@ -211,6 +214,7 @@ TEST_F(CatalogDamageTest, ATruncationUnderAMountIsRightOrRefused) {
 }
 
 TEST_F(CatalogDamageTest, NonsenseInPlaceOfWholePagesIsRightOrRefused) {
+  PCRFS_NOT_UNDER_ADDRESS_SANITIZER();
   const auto files = Mount();
   const Bytes good = ReadFile(Path(kCatalogFile));
   const UniqueFd fd(open(Path(kCatalogFile).c_str(), O_WRONLY));

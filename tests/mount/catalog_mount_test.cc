@@ -19,6 +19,7 @@
 #include "format/file.h"
 #include "mount/mount_point.h"
 #include "tests/support/mount_fixture.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/shown_files.h"
 
 namespace pcrfs {
@@ -138,6 +139,7 @@ TEST_F(CatalogMountTest, DamagedBeforeTheMountItIsBuiltAnew) {
 }
 
 TEST_F(CatalogMountTest, DamagedUnderTheMountItIsRightOrEio) {
+  PCRFS_NOT_UNDER_ADDRESS_SANITIZER();
   std::mt19937_64 random(6);
   const auto check = [&](const std::string& path, const Bytes& expected) {
     const UniqueFd fd(open(path.c_str(), O_RDONLY));

@@ -198,7 +198,9 @@ TEST_F(ReadingTest, DirectReadsTakeAnyOffsetSizeAndBuffer) {
           const ssize_t got = pread(fd.get(), buffer, size, static_cast<off_t>(offset));
           const size_t due = offset < end ? std::min(size, end - offset) : 0;
           ASSERT_EQ(got, static_cast<ssize_t>(due)) << path << " " << offset << "+" << size << ": " << errno;
-          ASSERT_EQ(std::memcmp(buffer, expected.data() + std::min(offset, end), due), 0) << path << " " << offset;
+          ASSERT_TRUE(
+              std::equal(buffer, buffer + due, expected.begin() + static_cast<ptrdiff_t>(std::min(offset, end))))
+              << path << " " << offset;
           ASSERT_EQ(buffer[due], 0xEE) << path << " " << offset << "+" << size;
         }
   }
