@@ -97,6 +97,7 @@ void Init(void* userdata, fuse_conn_info* connection) {
   connection->max_background = kMaxBackground;
   connection->congestion_threshold = kMaxBackground / 4 * 3;
   connection->time_gran = 1;
+  mount.met_kernel = true;
   mount.initialised = true;
   mount.initialised.notify_all();
 }

@@ -60,6 +60,7 @@ struct MountState {
   // What the kernel said at INIT: that it goes on without OPEN and OPENDIR when they are answered ENOSYS.
   std::atomic<bool> no_open{false}, no_opendir{false};
   std::atomic<bool> initialised{false};  // INIT was answered, or serving has ended
+  std::atomic<bool> met_kernel{false};   // INIT came
 };
 
 // The userdata of the session must be a MountState*.

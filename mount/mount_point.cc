@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,7 +146,15 @@ int PassedDescriptor(std::string_view path) {
 bool IsPassedDescriptor(std::string_view path) { return PassedDescriptor(path) >= 0; }
 
 Result<std::string> ResolveMountPoint(const std::string& path) {
-  if (IsPassedDescriptor(path)) return path;
+  if (IsPassedDescriptor(path)) {
+    // Anything else would be served as if the kernel were at its other end.
+    constexpr unsigned kMisc = 10, kFuse = 229;
+    struct stat device {};
+    if (fstat(PassedDescriptor(path), &device) != 0)
+      return SystemFail("cannot use the mount point " + Quoted(path), errno);
+    if (S_ISCHR(device.st_mode) && device.st_rdev == makedev(kMisc, kFuse)) return path;
+    return Fail(ErrorCode::kInvalidArgument, Quoted(path) + " is not /dev/fuse, opened and mounted");
+  }
   char resolved[PATH_MAX];
   if (realpath(path.c_str(), resolved) != nullptr) return std::string(resolved);
   if (errno == ENOENT) return Fail(ErrorCode::kNotFound, "there is no folder " + Quoted(path));

@@ -227,7 +227,8 @@ Result<void> Session::Unmount() {
 Result<void> Session::Probe() const {
   if (IsPassedDescriptor(options_.mount_point)) {  // where it is mounted only the giver knows
     state_.initialised.wait(false);
-    return {};
+    if (state_.met_kernel) return {};
+    return Fail(ErrorCode::kIo, Quoted(options_.mount_point) + " is /dev/fuse, but nothing was mounted with it");
   }
   struct stat seen {};
   if (stat(options_.mount_point.c_str(), &seen) != 0)

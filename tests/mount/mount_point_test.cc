@@ -1,5 +1,6 @@
 #include "mount/mount_point.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,9 +8,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "format/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace pcrfs {
@@ -29,7 +32,11 @@ TEST(ResolveMountPoint, FollowsLinksAndWantsAFolderToBeThere) {
 }
 
 TEST(ResolveMountPoint, LeavesAPassedDescriptorAsItIs) {
-  EXPECT_EQ(ResolveMountPoint("/dev/fd/7"), "/dev/fd/7");
+  const UniqueFd fuse(open("/dev/fuse", O_RDWR | O_CLOEXEC)), other(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const auto name = [](const UniqueFd& fd) { return "/dev/fd/" + std::to_string(fd.get()); };
+  EXPECT_EQ(ResolveMountPoint(name(fuse)), name(fuse));
+  EXPECT_EQ(ResolveMountPoint(name(other)).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(ResolveMountPoint("/dev/fd/999").has_value());
   for (const char* path : {"/dev/fd", "/dev/fd/", "/dev/fd/x", "/dev/fd/1/2", "dev/fd/1"})
     EXPECT_FALSE(IsPassedDescriptor(path)) << path;
 }

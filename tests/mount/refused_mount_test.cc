@@ -98,6 +98,19 @@ TEST_F(RefusedMountTest, AMountPointThatIsNone) {
                 "would hide the data set");
 }
 
+TEST_F(RefusedMountTest, ADescriptorThatIsNoMountedFuse) {
+  const UniqueFd fuse(open("/dev/fuse", O_RDWR)), null(open("/dev/null", O_RDWR));
+  const auto mount_on = [&](int fd) {
+    return photos_.Pcrfs({"mount", photos_.dataset(), "/dev/fd/" + std::to_string(fd)});
+  };
+  EXPECT_EQ(mount_on(null.get()).status, 1);
+  EXPECT_THAT(mount_on(null.get()).err, HasSubstr("is not /dev/fuse"));
+  EXPECT_EQ(mount_on(999).status, 1);
+  EXPECT_EQ(mount_on(fuse.get()).status, 1);
+  EXPECT_THAT(mount_on(fuse.get()).err, HasSubstr("nothing was mounted with it"));
+  ExpectNothingLeft();
+}
+
 TEST_F(RefusedMountTest, AFolderThatIsNotEmptyUnlessThatIsAskedFor) {
   testing::WriteFile(photos_.mount_point() + "/below", std::string_view("x"));
   ExpectRefused(Mount(), "is not empty");
