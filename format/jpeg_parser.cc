@@ -1,8 +1,11 @@
 #include "format/jpeg_parser.h"
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include "format/file.h"
 
 namespace pcrfs {
 namespace {
@@ -198,6 +201,13 @@ class Parser {
 }  // namespace
 
 bool StartsWithSoi(ByteSpan bytes) { return bytes.size() >= 2 && bytes[0] == 0xFF && bytes[1] == kSoi; }
+
+Result<bool> StartsWithSoi(const ByteSource& source, uint64_t offset, uint64_t size) {
+  std::array<uint8_t, 2> start{};
+  if (size < start.size()) return false;
+  if (auto read = source.ReadAt(offset, start); !read) return PassOn(std::move(read));
+  return StartsWithSoi(start);
+}
 
 Result<JpegStructure> ParseJpeg(ByteSpan bytes) { return Parser(bytes).Parse(); }
 

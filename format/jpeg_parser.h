@@ -22,6 +22,8 @@
 
 namespace pcrfs {
 
+class ByteSource;
+
 // Codes of markers: the byte after FF (T.81, table B.1).
 namespace jpeg_marker {
 inline constexpr uint8_t kSof0 = 0xC0;   // baseline sequential
@@ -103,6 +105,8 @@ struct JpegStructure {
 
 // Begins with FF D8, what every file that could be a JPEG does.
 [[nodiscard]] bool StartsWithSoi(ByteSpan bytes);
+// The same of the `size` bytes at `offset` of a source, of which it reads no more than that takes.
+[[nodiscard]] Result<bool> StartsWithSoi(const ByteSource& source, uint64_t offset, uint64_t size);
 
 }  // namespace pcrfs
 

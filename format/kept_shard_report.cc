@@ -1,23 +1,15 @@
 #include "format/kept_shard_report.h"
 
-#include <array>
 #include <string>
 #include <utility>
 
 #include "format/checksum.h"
+#include "format/jpeg_parser.h"
 #include "format/pack_item.h"
 #include "format/source_file.h"
 
 namespace pcrfs {
 namespace {
-
-// Reading on from here is worth its while only in a file that starts with SOI.
-Result<bool> StartsLikeJpeg(const ByteSource& shard, const Extent& extent) {
-  std::array<uint8_t, 2> start{};
-  if (extent.size < start.size()) return false;
-  if (auto read = shard.ReadAt(extent.offset, start); !read) return PassOn(std::move(read));
-  return start[0] == 0xFF && start[1] == 0xD8;
-}
 
 std::string WhyNotRestorable(const PackJob& job, const std::string& path, const Entry& entry, MemoryGate& memory) {
   static constexpr char kForgotten[] = "no longer known why: this was packed before an interruption, and the source ";
@@ -34,7 +26,7 @@ std::string WhyNotRestorable(const PackJob& job, const std::string& path, const 
 Result<Opaque> WhyOpaque(const ByteSource& shard, const Entry& entry, const EncodeOptions& options,
                          MemoryGate& memory) {
   const Extent& extent = entry.layout.extents.at(0);
-  const auto like_jpeg = StartsLikeJpeg(shard, extent);
+  const auto like_jpeg = StartsWithSoi(shard, extent.offset, extent.size);
   if (!like_jpeg) return tl::unexpected(like_jpeg.error());
   if (auto opaque = OpaqueUnread(extent.size, *like_jpeg)) return *std::move(opaque);
   Bytes bytes(static_cast<size_t>(extent.size));
@@ -58,7 +50,7 @@ Result<void> ReportKeptShard(const PackJob& job, const LoneShard& shard, MemoryG
       report.Opaque(path, *why);
     } else if (entry.layout.kept) {
       report.Kept(path);
-    } else if (entry.layout.restore.size == 0) {
+    } else if (!NeedsRestoring(entry.layout)) {
       report.NotRestorable(path, WhyNotRestorable(job, path, entry, memory));
     }
   }

@@ -3,10 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <utility>
 
+#include "format/jpeg_parser.h"
 #include "format/source_tree.h"
 
 namespace pcrfs {
@@ -51,11 +51,6 @@ Result<Bytes> SourceFile::ReadWhole() const {
   return bytes;
 }
 
-Result<bool> SourceFile::StartsLikeJpeg() const {
-  std::array<uint8_t, 2> start{};
-  if (size() < start.size()) return false;
-  if (auto read = file_->ReadAt(0, start); !read) return PassOn(std::move(read));
-  return start[0] == 0xFF && start[1] == 0xD8;
-}
+Result<bool> SourceFile::StartsLikeJpeg() const { return StartsWithSoi(*file_, 0, size()); }
 
 }  // namespace pcrfs

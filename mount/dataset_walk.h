@@ -2,9 +2,8 @@
 //
 // Each call reads the indexes of all shards, one after the other in row order, and keeps one in memory at a time. So it
 // also sees what a mount refuses, a path that two shards hold. Paths are relative to the data set's root, without
-// scanK,
-// "" being the root. One thread. Errors: those of Dataset and of the read path, kNotFound with advice, kDamaged for
-// shards that contradict one another.
+// scanK, "" being the root. One thread, but for StreamEntry. Errors: those of Dataset and of the read path, kNotFound
+// with advice, kDamaged for shards that contradict one another.
 #ifndef PCRFS_MOUNT_DATASET_WALK_H_
 #define PCRFS_MOUNT_DATASET_WALK_H_
 

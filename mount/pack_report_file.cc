@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "format/checksum.h"
 #include "format/packer.h"
 #include "mount/dataset_walk.h"
 
@@ -29,16 +30,6 @@ std::string AsJson(std::string_view text, OnInvalid on_invalid = OnInvalid::repl
 }
 
 bool IsUtf8(std::string_view text) { return AsJson(text, OnInvalid::ignore) == AsJson(text, OnInvalid::replace); }
-
-std::string AsHex(std::string_view bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : bytes) {
-    hex += kDigits[static_cast<uint8_t>(c) >> 4];
-    hex += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return hex;
-}
 
 Result<std::string> RealPath(const std::string& path) {
   std::error_code error;
@@ -70,7 +61,7 @@ std::string_view ReasonName(SkipReason reason) { return kSkipNames.at(static_cas
 
 std::string ReportLine(const PackFinding& finding) {
   std::string line = "{\"path\":" + AsJson(finding.path);
-  if (!IsUtf8(finding.path)) line += ",\"path_hex\":\"" + AsHex(finding.path) + "\"";
+  if (!IsUtf8(finding.path)) line += ",\"path_hex\":\"" + Hex(AsBytes(finding.path)) + "\"";
   return line + ",\"kind\":" + AsJson(finding.kind) + ",\"reason\":" + AsJson(finding.reason) +
          ",\"detail\":" + AsJson(finding.detail) + "}\n";
 }

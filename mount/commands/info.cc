@@ -1,4 +1,3 @@
-#include <array>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -27,20 +26,14 @@ struct Totals {
   std::vector<LevelTotals> levels;
 };
 
-// As little as tells the two kinds of opaque files apart; whether it is right is for verify.
-Result<bool> StartsLikeJpeg(const ByteSource& shard, const Extent& file) {
-  std::array<uint8_t, 2> start{};
-  if (file.size < start.size()) return false;
-  if (auto read = shard.ReadAt(file.offset, start); !read) return PassOn(std::move(read));
-  return StartsWithSoi(start);
-}
-
 Result<void> CountKind(const ByteSource& shard, const EntryLayout& layout, Totals& totals) {
   if (layout.kind == EntryKind::kImage) {
-    ++(layout.kept ? totals.kept : layout.restore.size > 0 ? totals.restorable : totals.not_restorable);
+    ++(layout.kept ? totals.kept : NeedsRestoring(layout) ? totals.restorable : totals.not_restorable);
     return {};
   }
-  const auto jpeg = StartsLikeJpeg(shard, layout.extents.at(0));
+  // As little as tells the two kinds of opaque files apart; whether it is right is for verify.
+  const Extent& file = layout.extents.at(0);
+  const auto jpeg = StartsWithSoi(shard, file.offset, file.size);
   if (!jpeg) return tl::unexpected(jpeg.error());
   totals.opaque_jpegs += *jpeg ? 1U : 0U;
   return {};

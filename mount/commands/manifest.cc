@@ -10,14 +10,6 @@
 namespace pcrfs {
 namespace {
 
-void AppendHex(const Sha256Digest& digest, std::string& text) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  for (const uint8_t byte : digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-}
-
 // As GNU's sha256sum writes it: a name with a line feed or a backslash is escaped, and its line then begins with one.
 std::string Line(const Sha256Digest& digest, std::string_view path) {
   std::string name, line;
@@ -32,7 +24,7 @@ std::string Line(const Sha256Digest& digest, std::string_view path) {
       name += c;
   }
   if (name.size() != path.size()) line += '\\';
-  AppendHex(digest, line);
+  line += Hex(digest);
   line += path == "-" ? "  ./" : "  ";  // a lone hyphen is standard input
   return line + name + '\n';
 }
