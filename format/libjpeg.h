@@ -21,6 +21,8 @@
 #include <type_traits>
 
 #include "format/bytes.h"
+#include "format/error.h"
+#include "format/jpeg_coefficients.h"
 
 namespace pcrfs {
 
@@ -87,6 +89,41 @@ class LibjpegOutput {
   Bytes* out_;
   size_t skip_ = 2;
   JOCTET buffer_[kBufferSize] = {};
+};
+
+// Writes the coefficients of a file once more, appended to a vector that holds SOI and the marker segments already:
+// libjpeg adds neither SOI nor JFIF and Adobe segments.
+class CoefficientWriter {
+ public:
+  // `out` must outlive the writing.
+  explicit CoefficientWriter(Bytes& out) : output_(out) { fence_.Guard(info_); }
+  ~CoefficientWriter() { jpeg_destroy_compress(&info_); }
+  CoefficientWriter(const CoefficientWriter&) = delete;
+  CoefficientWriter& operator=(const CoefficientWriter&) = delete;
+
+  // `choose(info)` sets how they are coded; what it points `info` to must last until this returns. It must own nothing,
+  // as LibjpegFence::Run says. kUnsupported: libjpeg cannot write that; its words.
+  template <typename Choose>
+  [[nodiscard]] Result<void> Write(const JpegCoefficients& source, const Choose& choose) {
+    const bool done = fence_.Run([&] {
+      jpeg_create_compress(&info_);
+      LiftMemoryLimit(info_);
+      jpeg_copy_critical_parameters(&source.libjpeg(), &info_);
+      info_.write_JFIF_header = FALSE;
+      info_.write_Adobe_marker = FALSE;
+      choose(info_);
+      info_.dest = output_.manager();
+      jpeg_write_coefficients(&info_, source.arrays());
+      jpeg_finish_compress(&info_);
+    });
+    if (!done) return Fail(ErrorCode::kUnsupported, fence_.text());
+    return {};
+  }
+
+ private:
+  LibjpegFence fence_;
+  jpeg_compress_struct info_{};
+  LibjpegOutput output_;
 };
 
 }  // namespace pcrfs

@@ -9,34 +9,35 @@
 namespace pcrfs {
 namespace {
 
-// What of a shard can be read without waiting.
-class AtHandOnly final : public ByteSource {
+// A shard that is read in a way of its own.
+class ShardView : public ByteSource {
  public:
-  explicit AtHandOnly(const ByteSource& shard) : shard_(shard) {}
-  [[nodiscard]] const std::string& name() const override { return shard_.name(); }
-  [[nodiscard]] uint64_t size() const override { return shard_.size(); }
-  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override {
+  explicit ShardView(const ByteSource& shard) : shard_(shard) {}
+  [[nodiscard]] const std::string& name() const final { return shard_.name(); }
+  [[nodiscard]] uint64_t size() const final { return shard_.size(); }
+  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const final {
     return ReadParts(offset, std::span<const MutableByteSpan>(&out, 1));
   }
+
+ protected:
+  const ByteSource& shard_;
+};
+
+// What of it can be read without waiting.
+class AtHandOnly final : public ShardView {
+ public:
+  using ShardView::ShardView;
   [[nodiscard]] Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const override {
     if (shard_.ReadPartsAtHand(offset, parts)) return {};
     return Fail(ErrorCode::kBusy, std::string());
   }
-
- private:
-  const ByteSource& shard_;
 };
 
-// A shard of which some places are known to be bad: they are not asked of it again, and what it reads is remembered.
-class WithBadPlaces final : public ByteSource {
+// Of one where some places are known to be bad: they are not asked of it again, and what it reads is remembered.
+class WithBadPlaces final : public ShardView {
  public:
   WithBadPlaces(const ByteSource& shard, uint64_t position, const FaultMemory& memory)
-      : shard_(shard), position_(position), memory_(memory) {}
-  [[nodiscard]] const std::string& name() const override { return shard_.name(); }
-  [[nodiscard]] uint64_t size() const override { return shard_.size(); }
-  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override {
-    return ReadParts(offset, std::span<const MutableByteSpan>(&out, 1));
-  }
+      : ShardView(shard), position_(position), memory_(memory) {}
   [[nodiscard]] Result<void> ReadParts(uint64_t offset, std::span<const MutableByteSpan> parts) const override {
     ShardPlace place{position_, offset, offset};
     for (const MutableByteSpan part : parts) place.end += part.size();
@@ -51,7 +52,6 @@ class WithBadPlaces final : public ByteSource {
   [[nodiscard]] bool known() const { return known_; }
 
  private:
-  const ByteSource& shard_;
   const uint64_t position_;
   const FaultMemory& memory_;
   mutable std::vector<ShardPlace> places_;  // that were asked for

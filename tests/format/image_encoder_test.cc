@@ -24,6 +24,7 @@ using testing::DecodeJpeg;
 using testing::FrameOffset;
 using ::testing::HasSubstr;
 using testing::InsertAt;
+using testing::kOneScanEach;
 using testing::MakeJpeg;
 using testing::ScanBytes;
 using testing::Segment;
@@ -37,7 +38,6 @@ using testing::WithoutScan;
 using Colour = TestJpeg::Colour;
 
 constexpr uint8_t kApp1 = jpeg_marker::kApp0 + 1;
-const std::vector<TestScan> kOneScanEach = {{{0}}, {{1}}, {{2}}};
 
 // The file that level `level` of `image` shows.
 Bytes AtLevel(const EncodedImage& image, int level) {

@@ -20,6 +20,7 @@ using testing::Append;
 using testing::FrameOffset;
 using ::testing::HasSubstr;
 using testing::InsertAt;
+using testing::kOneScanEach;
 using testing::MakeJpeg;
 using testing::ScanBytes;
 using testing::Segment;
@@ -31,8 +32,6 @@ using testing::TinyGray;
 using testing::WithFrameSize;
 using Colour = TestJpeg::Colour;
 using Kind = RestoreRecord;
-
-const std::vector<TestScan> kOneScanEach = {{{0}}, {{1}}, {{2}}};
 
 // What a shard holds of a source.
 struct Stored {

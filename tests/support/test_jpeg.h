@@ -16,6 +16,9 @@ struct TestScan {
   int Ss = 0, Se = 63, Ah = 0, Al = 0;
 };
 
+// Of three components.
+inline const std::vector<TestScan> kOneScanEach = {{{0}}, {{1}}, {{2}}};
+
 struct TestJpeg {
   enum class Colour { kYCbCr, kGray, kRgb, kCmyk, kYcck, kTwo };  // kTwo: two components, no colour space
 
