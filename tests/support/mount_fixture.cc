@@ -197,7 +197,7 @@ pid_t BackgroundMount::daemon() const {
 }
 
 std::unique_ptr<FileSystem> OpenFileSystem(const PackedPhotos& photos, const MountView& view, FaultObserver on_fault,
-                                           const SourceWrapper& wrap) {
+                                           const SourceWrapper& wrap, const ShardSetOptions& options) {
   std::filesystem::create_directory(photos.cache());
   std::filesystem::permissions(photos.cache(), std::filesystem::perms::owner_all);
   Dataset dataset = Must(Dataset::Open(photos.dataset()));
@@ -207,7 +207,7 @@ std::unique_ptr<FileSystem> OpenFileSystem(const PackedPhotos& photos, const Mou
   auto open = [wrap, below = OpenerOf(std::move(dataset), catalog->shards())](size_t position) {
     return below(position).map(wrap);
   };
-  auto shards = std::make_unique<ShardSet>(std::move(facts), std::move(open), ShardSetOptions{});
+  auto shards = std::make_unique<ShardSet>(std::move(facts), std::move(open), options);
   return std::make_unique<FileSystem>(std::move(catalog), std::move(shards), view, std::move(on_fault));
 }
 

@@ -126,10 +126,11 @@ class SessionMount {
   std::thread server_;
 };
 
-// The data set opened as a mount does, each shard wrapped when it is opened; ends the test program when that fails.
+// The data set opened as a mount does, each shard wrapped when it is opened and, then, with these options; ends the
+// test program when that fails.
 [[nodiscard]] std::unique_ptr<FileSystem> OpenFileSystem(
     const PackedPhotos& photos, const MountView& view, FaultObserver on_fault = [](const Error&) {},
-    const SourceWrapper& wrap = {});
+    const SourceWrapper& wrap = {}, const ShardSetOptions& options = {});
 
 }  // namespace pcrfs::testing
 
