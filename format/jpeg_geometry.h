@@ -18,8 +18,8 @@ inline constexpr uint64_t kMaxImageCoefficients = uint64_t{1} << 28;
 // Beyond this a converted image gets no restore record.
 inline constexpr uint64_t kMaxRestoreCoefficients = uint64_t{1} << 26;
 // Decoding a scan costs kScanWork for its tables and, for each block, kBlockWork and one for each coefficient of its
-// band: units of about a nanosecond. A bound on the sum over all scans keeps a small file of very many scans over a
-// large image from running for minutes. (The default script at kMaxImageCoefficients makes 2^30.)
+// band: units of one to three nanoseconds. A bound on the sum over all scans keeps a small file of very many scans over
+// a large image from running for minutes. (The default script at kMaxImageCoefficients makes 2^30.)
 inline constexpr uint64_t kMaxImageWork = uint64_t{1} << 33;
 inline constexpr uint64_t kScanWork = 1024;
 inline constexpr uint64_t kBlockWork = 8;
