@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "cache/catalog_schema.h"
-#include "cache/sorted_spool.h"
 #include "cache/table_writer.h"
 #include "format/checksum.h"
 #include "format/level.h"
+#include "format/sorted_spool.h"
 
 namespace pcrfs {
 namespace {

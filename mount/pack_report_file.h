@@ -12,11 +12,11 @@
 #include <string>
 #include <string_view>
 
-#include "cache/sorted_spool.h"
 #include "format/error.h"
 #include "format/file.h"
 #include "format/image_encoder.h"
 #include "format/skipped.h"
+#include "format/sorted_spool.h"
 
 namespace pcrfs {
 

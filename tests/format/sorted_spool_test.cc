@@ -1,4 +1,4 @@
-#include "cache/sorted_spool.h"
+#include "format/sorted_spool.h"
 
 #include <gtest/gtest.h>
 
