@@ -29,26 +29,6 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMaxShards = uint64_t{1} << 20;  // FORMAT.md, limits of PCR_index.pb
 constexpr std::string_view kTemporarySuffix = ".tmp";
 
-Result<void> CheckOptions(const PackOptions& options) {
-  if (options.record_images < 1 || options.record_images > kMaxShardEntries)
-    return Fail(ErrorCode::kInvalidArgument,
-                "a shard holds 1 to 65,536 items, not " + std::to_string(options.record_images));
-  if (options.record_bytes < 1 || options.record_bytes > kMaxRecordBytes)
-    return Fail(ErrorCode::kInvalidArgument,
-                "a shard closes after 1 byte to 1 GiB of source, not " + std::to_string(options.record_bytes));
-  return {};
-}
-
-// The options that change bytes, as PCR_index.pb and the plan hold them (FORMAT.md, "Pack options"); those that came
-// with a later release only where they are used.
-std::string OptionsText(const PackOptions& options) {
-  const std::string order = options.order.shuffle ? "shuffle:" + std::to_string(options.order.seed) : "path";
-  return (options.encode.exact ? "exact=1\n" : "") + ("order=" + order) +
-         "\nrecord-bytes=" + std::to_string(options.record_bytes) +
-         "\nrecord-images=" + std::to_string(options.record_images) + "\n" +
-         (options.encode.rescan ? "rescan=1\n" : "");
-}
-
 // Absolute and free of links; the last parts need not exist.
 Result<std::string> RealPath(const std::string& path) {
   std::error_code error;
@@ -165,7 +145,7 @@ class Packer {
     return plan;
   }
 
-  [[nodiscard]] PlanHeader header() const { return {source_, OptionsText(options_)}; }
+  [[nodiscard]] PlanHeader header() const { return {source_, PackOptionsText(options_)}; }
 
   Result<void> WritePlan() {
     auto writer = PackPlanWriter::Create(PathOf(kPackPlanName), header());
@@ -240,7 +220,7 @@ class Packer {
 
   // PCR_index.pb makes a data set of the shards; the plan has then done its work.
   Result<void> Publish(const PlanSummary& plan, std::vector<ShardRow> rows) {
-    auto bytes = EncodeDatasetIndex({std::move(rows), plan.labels, OptionsText(options_), plan.paths_hash, 0});
+    auto bytes = EncodeDatasetIndex({std::move(rows), plan.labels, PackOptionsText(options_), plan.paths_hash, 0});
     if (!bytes) return PassOn(std::move(bytes));
     auto file = AtomicFile::Create(PathOf(kDatasetIndexName));
     if (!file) return PassOn(std::move(file));
@@ -264,7 +244,7 @@ class Packer {
 
 Result<PackSummary> Pack(const std::string& source, const std::string& dataset, const PackOptions& options,
                          PackObserver& observer) {
-  if (auto checked = CheckOptions(options); !checked) return PassOn(std::move(checked));
+  if (auto checked = CheckPackOptions(options); !checked) return PassOn(std::move(checked));
   if (source.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the source folder is empty");
   if (dataset.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the data set is empty");
   auto real_source = RealPath(source);

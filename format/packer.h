@@ -19,24 +19,10 @@
 
 #include "format/error.h"
 #include "format/image_encoder.h"
+#include "format/pack_options.h"
 #include "format/skipped.h"
 
 namespace pcrfs {
-
-struct PackOrder {
-  bool shuffle = false;  // false: bytewise by path
-  uint64_t seed = 0;     // of the shuffle
-};
-
-inline constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;
-
-struct PackOptions {
-  unsigned jobs = 0;                           // worker threads; 0 = one a processor
-  uint32_t record_images = 256;                // items a shard, 1..65536
-  uint64_t record_bytes = uint64_t{64} << 20;  // source bytes a shard
-  PackOrder order = {};
-  EncodeOptions encode = {};
-};
 
 struct PackProgress {
   uint64_t files_done = 0, files_total = 0;

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "format/parse_number.h"
 #include "mount/options.h"
-#include "mount/parse_number.h"
 
 namespace pcrfs {
 namespace {

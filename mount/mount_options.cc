@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "format/parse_number.h"
 #include "mount/options.h"
-#include "mount/parse_number.h"
 
 namespace pcrfs {
 namespace {

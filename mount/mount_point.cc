@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "format/checksum.h"
+#include "format/parse_number.h"
 #include "mount/control_client.h"
-#include "mount/parse_number.h"
 
 namespace pcrfs {
 namespace {

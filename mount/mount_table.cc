@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "mount/parse_number.h"
+#include "format/parse_number.h"
 
 namespace pcrfs {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "mount/parse_number.h"
+#include "format/parse_number.h"
 
 namespace pcrfs {
 namespace {
@@ -134,7 +134,7 @@ void Define(CLI::App& app, PackCommand& command) {
             "Source bytes a shard at most, 1 byte to 1GiB; a larger file is a shard of its own (default 64MiB)",
             "a size from 1 byte to 1GiB, such as 64MiB")
       ->type_name("SIZE");
-  AddParsed(app, "--order", command.options.order, ParseOrder,
+  AddParsed(app, "--order", command.options.order, ParsePackOrder,
             "Order of files in shards: path, shuffle or shuffle:SEED (default path)", "path, shuffle or shuffle:SEED")
       ->type_name("ORDER");
   app.add_flag("--exact", command.options.encode.exact,
@@ -370,15 +370,6 @@ std::optional<uint64_t> ParseSize(std::string_view text) {
   const auto number = ParseNumber<uint64_t>(text);
   if (!number || *number > UINT64_MAX / factor) return std::nullopt;
   return *number * factor;
-}
-
-std::optional<PackOrder> ParseOrder(std::string_view text) {
-  constexpr std::string_view kShuffle = "shuffle:";
-  if (text == "path") return PackOrder{};
-  if (text == "shuffle") return PackOrder{true, 0};
-  if (text.substr(0, kShuffle.size()) != kShuffle) return std::nullopt;
-  const auto seed = ParseNumber<uint64_t>(text.substr(kShuffle.size()));
-  return seed ? std::optional(PackOrder{true, *seed}) : std::nullopt;
 }
 
 std::optional<LogLevel> ParseLogLevel(std::string_view text) {

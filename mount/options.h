@@ -98,7 +98,7 @@ struct ExtractCommand {
 struct VerifyCommand {
   std::string dataset;
   std::string source;  // empty: only the data set itself
-  unsigned jobs = 0;  // 0 = one a processor
+  unsigned jobs = 0;   // 0 = one a processor
 };
 
 struct ManifestCommand {
@@ -120,9 +120,6 @@ struct EarlyExit {
 // "65536", "64KiB", "1GiB", "10MB": decimal digits and one of the units KiB MiB GiB kB MB GB, or none. Nothing for
 // anything else, or beyond 64 bits.
 [[nodiscard]] std::optional<uint64_t> ParseSize(std::string_view text);
-
-// "path", "shuffle" or "shuffle:SEED".
-[[nodiscard]] std::optional<PackOrder> ParseOrder(std::string_view text);
 
 // "debug", "info", "warn" or "error".
 [[nodiscard]] std::optional<LogLevel> ParseLogLevel(std::string_view text);

@@ -57,15 +57,6 @@ TEST(ParseSize, RefusesEverythingElse) {
     EXPECT_EQ(ParseSize(text), std::nullopt) << text;
 }
 
-TEST(ParseOrder, PathAndShuffleWithItsSeed) {
-  EXPECT_FALSE(ParseOrder("path")->shuffle);
-  EXPECT_TRUE(ParseOrder("shuffle")->shuffle);
-  EXPECT_EQ(ParseOrder("shuffle")->seed, 0u);
-  EXPECT_EQ(ParseOrder("shuffle:18446744073709551615")->seed, UINT64_MAX);
-  for (const char* text : {"", "size", "shuffle:", "shuffle:-1", "shuffle:1x", "path:1", "Shuffle"})
-    EXPECT_FALSE(ParseOrder(text)) << text;
-}
-
 TEST(ParseCommandLine, PackWithAllItsOptions) {
   const auto plain = MustParse<PackCommand>({"pack", "src", "dst"});
   EXPECT_EQ(plain.source, "src");

@@ -1,6 +1,6 @@
-// Numbers of the command line, taken whole or not at all. Pure.
-#ifndef PCRFS_MOUNT_PARSE_NUMBER_H_
-#define PCRFS_MOUNT_PARSE_NUMBER_H_
+// Decimal and other numbers in text, taken whole or not at all. Pure.
+#ifndef PCRFS_FORMAT_PARSE_NUMBER_H_
+#define PCRFS_FORMAT_PARSE_NUMBER_H_
 
 #include <charconv>
 #include <limits>
@@ -24,4 +24,4 @@ template <typename Number>
 
 }  // namespace pcrfs
 
-#endif  // PCRFS_MOUNT_PARSE_NUMBER_H_
+#endif  // PCRFS_FORMAT_PARSE_NUMBER_H_

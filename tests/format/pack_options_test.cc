@@ -1,0 +1,47 @@
+#include "format/pack_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pcrfs {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ParsePackOrder, PathAndShuffleWithItsSeed) {
+  EXPECT_FALSE(ParsePackOrder("path")->shuffle);
+  EXPECT_TRUE(ParsePackOrder("shuffle")->shuffle);
+  EXPECT_EQ(ParsePackOrder("shuffle")->seed, 0U);
+  EXPECT_EQ(ParsePackOrder("shuffle:18446744073709551615")->seed, UINT64_MAX);
+  for (const char* text : {"", "size", "shuffle:", "shuffle:-1", "shuffle:1x", "path:1", "Shuffle"})
+    EXPECT_FALSE(ParsePackOrder(text)) << text;
+}
+
+TEST(PackOptionsText, IsReadBackAsItWasWritten) {
+  PackOptions options;
+  EXPECT_EQ(PackOptionsText(options), "order=path\nrecord-bytes=67108864\nrecord-images=256\n");
+  for (const bool exact : {false, true}) {
+    for (const PackOrder order : {PackOrder{}, PackOrder{true, 7}}) {
+      options = {0, 12, 3456, order, {exact, !exact}};
+      const auto read = ParsePackOptions(PackOptionsText(options));
+      ASSERT_TRUE(read) << read.error().message;
+      EXPECT_EQ(PackOptionsText(*read), PackOptionsText(options));
+      EXPECT_EQ(read->order, order);
+      EXPECT_EQ(read->encode.exact, exact);
+    }
+  }
+}
+
+TEST(PackOptionsText, OfALaterReleaseOrOutOfRangeIsRefused) {
+  for (const char* text : {"zoom=1\n", "exact=2\n", "order=size\n", "record-images=-1\n", "record-images\n"}) {
+    const auto read = ParsePackOptions(text);
+    ASSERT_FALSE(read) << text;
+    EXPECT_EQ(read.error().code, ErrorCode::kUnsupported) << text;
+    EXPECT_THAT(read.error().message, HasSubstr(std::string(text).substr(0, std::string(text).size() - 1)));
+  }
+  EXPECT_FALSE(ParsePackOptions("record-images=0\n"));
+  EXPECT_FALSE(ParsePackOptions("record-bytes=99999999999\n"));
+}
+
+}  // namespace
+}  // namespace pcrfs
