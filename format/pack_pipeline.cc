@@ -150,7 +150,10 @@ class ShardAssembly {
 class PackPipeline {
  public:
   PackPipeline(const PackJob& job, PackReport& report)
-      : job_(job), report_(report), labels_(job.plan->summary().labels), planned_(job.plan->Records(), job.limits) {}
+      : job_(job),
+        report_(report),
+        labels_(job.labels != nullptr ? *job.labels : job.plan->summary().labels),
+        planned_(job.plan->Records(), job.limits, job.first_shard) {}
 
   Result<std::vector<ShardRow>> Run() {
     RunOnThreads(job_.jobs, [this] { Work(); });
@@ -281,7 +284,7 @@ class PackPipeline {
 
   void Finish(const ShardUnderWay& shard, ShardRow row) {
     const std::lock_guard lock(mutex_);
-    rows_[shard.plan.number] = std::move(row);
+    rows_[shard.plan.number - job_.first_shard] = std::move(row);
     --under_way_;
     weight_ -= shard.weight;
     changed_.notify_all();

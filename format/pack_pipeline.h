@@ -45,6 +45,8 @@ struct PackJob {
   EncodeOptions encode = {};
   // Images with which a shard's metadata and groups would pass it are opaque.
   uint64_t published_limit = kPublishedEndLimit;
+  uint64_t first_shard = 0;                          // number of the plan's first shard
+  const std::vector<std::string>* labels = nullptr;  // of the data set; null: those of the plan
 };
 
 // The rows of all shards, in order.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/dataset_folder.h"
 #include "format/dataset_index.h"
 #include "format/file.h"
 #include "format/pack_listing.h"
@@ -19,35 +20,13 @@
 #include "format/pack_pipeline.h"
 #include "format/pack_plan.h"
 #include "format/pack_report.h"
+#include "format/plan_comparison.h"
 #include "format/shard_partition.h"
 
 namespace pcrfs {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint64_t kMaxShards = uint64_t{1} << 20;  // FORMAT.md, limits of PCR_index.pb
-constexpr std::string_view kTemporarySuffix = ".tmp";
-
-// Absolute and free of links; the last parts need not exist.
-Result<std::string> RealPath(const std::string& path) {
-  std::error_code error;
-  const fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
-  if (error) return SystemFail("resolving " + Quoted(path), error.value());
-  std::string text = real.string();
-  while (text.size() > 1 && text.back() == '/') text.pop_back();
-  return text;
-}
-
-bool IsWithin(const std::string& path, const std::string& folder) {
-  return path == folder || path.starts_with(folder == "/" ? folder : folder + '/');
-}
-
-Result<void> CheckApart(const std::string& source, const std::string& dataset) {
-  if (!IsWithin(source, dataset) && !IsWithin(dataset, source)) return {};
-  return Fail(ErrorCode::kInvalidArgument, "the source folder " + Quoted(source) + " and the data set " +
-                                               Quoted(dataset) + " must not contain one another");
-}
 
 // Inside a data set, another would be taken for files that do not belong there, and deleted with it.
 Result<void> CheckInNoDataset(const std::string& dataset) {
@@ -58,23 +37,6 @@ Result<void> CheckInNoDataset(const std::string& dataset) {
                   Quoted(dataset) + " would lie inside the data set " + Quoted(above.string()));
     if (above == above.parent_path()) return {};
   }
-}
-
-Result<std::vector<std::string>> NamesIn(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::string> names;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error))
-    names.push_back(entry->path().filename().string());
-  if (error) return SystemFail("listing " + Quoted(folder), error.value());
-  return names;
-}
-
-bool IsOwnName(std::string_view name) {
-  return name == kDatasetIndexName || name == kPackPlanName || name == kPackLockName || ParseShardFileName(name);
-}
-
-bool IsTemporary(std::string_view name) {
-  return name.ends_with(kTemporarySuffix) && IsOwnName(name.substr(0, name.size() - kTemporarySuffix.size()));
 }
 
 // One pack, from the lock on.
@@ -89,7 +51,7 @@ class Packer {
     if (auto prepared = Prepare(); !prepared) return PassOn(std::move(prepared));
     auto plan = MakePlan();
     if (!plan) return PassOn(std::move(plan));
-    if (auto removed = RemoveTemporaries(); !removed) return PassOn(std::move(removed));
+    if (auto removed = RemoveFiles(dataset_, temporaries_); !removed) return PassOn(std::move(removed));
     const UniqueFd source(open(source_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!source.valid()) return SystemFail("opening the source folder " + Quoted(source_), errno);
     report_.SetTotal(plan->summary().files, plan->summary().bytes);
@@ -116,19 +78,11 @@ class Packer {
     if (!continued_ && holds(kDatasetIndexName))
       return Fail(ErrorCode::kExists, Quoted(dataset_) + " already holds a data set");
     for (const std::string& name : *names) {
-      if (IsTemporary(name))
+      if (IsTemporaryName(name))
         temporaries_.push_back(name);
       else if (!continued_ && name != kPackLockName)
         return Fail(ErrorCode::kExists, Quoted(dataset_) + " is not empty: it holds " + Quoted(name));
     }
-    return {};
-  }
-
-  // What a killed writer left half done.
-  Result<void> RemoveTemporaries() {
-    for (const std::string& name : temporaries_)
-      if (unlink(PathOf(name).c_str()) != 0 && errno != ENOENT)
-        return SystemFail("removing " + Quoted(PathOf(name)), errno);
     return {};
   }
 
@@ -177,21 +131,12 @@ class Packer {
       return Fail(ErrorCode::kInvalidArgument,
                   Quoted(dataset_) + " holds a pack begun with other options (" + OneLine(plan.header().options) +
                       " instead of " + OneLine(header().options) + "); repeat it with those or empty the folder");
-    PackPlan::Cursor cursor = plan.Records();
-    std::optional<PackKey> planned;  // of the first item that is not before the one that was found
-    bool at_end = false;
+    PlanComparison planned(plan.Records(), options_.order);
     return List([&](const SourceRecord& found) -> Result<void> {
       if (!found.is_item()) return {};
-      const PackKey key(options_.order, found);
-      while (!at_end && (!planned || *planned < key)) {
-        auto next = cursor.Next();
-        if (!next) return PassOn(std::move(next));
-        at_end = !*next;
-        if (!at_end && (*next)->is_item()) planned.emplace(options_.order, **next);
-      }
-      if (!planned || *planned != key)
-        report_.Skipped(found.path,
-                        {SkipReason::kLate, "it came to the source after this pack was begun, whose plan stands"});
+      const auto holds = planned.Holds(found);
+      if (!holds) return tl::unexpected(holds.error());
+      if (!*holds) report_.Skipped(found.path, CameLate());
       return {};
     });
   }
@@ -203,30 +148,20 @@ class Packer {
   }
 
   Result<void> CheckShardCount(const PackPlan& plan) const {
-    if (plan.summary().items <= kMaxShards) return {};
-    ShardPartition partition(limits());
-    PackPlan::Cursor cursor = plan.Records();
-    uint64_t shards = 0;
-    while (true) {
-      auto record = cursor.Next();
-      if (!record) return PassOn(std::move(record));
-      if (!*record) break;
-      if ((*record)->is_item()) shards += partition.Place(**record).starts_shard ? 1U : 0U;
-    }
-    if (shards <= kMaxShards) return {};
-    return Fail(ErrorCode::kLimit, "the source would make " + std::to_string(shards) +
+    if (plan.summary().items <= kMaxRows) return {};
+    const auto shards = CountShards(plan.Records(), limits());
+    if (!shards) return tl::unexpected(shards.error());
+    if (*shards <= kMaxRows) return {};
+    return Fail(ErrorCode::kLimit, "the source would make " + std::to_string(*shards) +
                                        " shards, and a data set holds 1,048,576; more items or bytes a shard help");
   }
 
   // PCR_index.pb makes a data set of the shards; the plan has then done its work.
   Result<void> Publish(const PlanSummary& plan, std::vector<ShardRow> rows) {
-    auto bytes = EncodeDatasetIndex({std::move(rows), plan.labels, PackOptionsText(options_), plan.paths_hash, 0});
-    if (!bytes) return PassOn(std::move(bytes));
-    auto file = AtomicFile::Create(PathOf(kDatasetIndexName));
-    if (!file) return PassOn(std::move(file));
-    if (auto written = file->Write(*bytes); !written) return written;
-    if (auto committed = file->Commit(); !committed) return committed;
-    report_.summary().stored_bytes += bytes->size();
+    const auto bytes =
+        PublishDatasetIndex(dataset_, {std::move(rows), plan.labels, PackOptionsText(options_), plan.paths_hash, 0});
+    if (!bytes) return tl::unexpected(bytes.error());
+    report_.summary().stored_bytes += *bytes;
     const std::string plan_path = PathOf(kPackPlanName);
     if (unlink(plan_path.c_str()) != 0) return SystemFail("removing " + Quoted(plan_path), errno);
     return SyncDirectory(dataset_);

@@ -62,7 +62,7 @@ Result<std::optional<PlannedShard>> PlannedShards::Next() {
     if (!*item) {
       at_end_ = true;
       // A source without items still has one shard, for the root's attributes.
-      if (was_empty && shard_.number > 0) return std::nullopt;
+      if (was_empty && shard_.number > first_) return std::nullopt;
       return std::move(shard_);
     }
     const ShardPartition::Step step = partition_.Place(**item);
@@ -106,6 +106,17 @@ void PlannedShards::Put(SourceRecord item, size_t new_directories) {
   for (size_t i = above_.size() - new_directories; i < above_.size(); ++i) shard_.directories.push_back(above_[i]);
   shard_.bytes += item.size;
   shard_.items.push_back(std::move(item));
+}
+
+Result<uint64_t> CountShards(PackPlan::Cursor records, const ShardLimits& limits) {
+  ShardPartition partition(limits);
+  uint64_t shards = 0;
+  while (true) {
+    auto record = records.Next();
+    if (!record) return PassOn(std::move(record));
+    if (!*record) return shards;
+    if ((*record)->is_item()) shards += partition.Place(**record).starts_shard ? 1U : 0U;
+  }
 }
 
 }  // namespace pcrfs

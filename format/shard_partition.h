@@ -62,8 +62,11 @@ struct PlannedShard {
 // The shards of a plan, one after the other.
 class PlannedShards {
  public:
-  PlannedShards(PackPlan::Cursor records, const ShardLimits& limits)
-      : records_(std::move(records)), partition_(limits) {}
+  // The first one's number is `first`.
+  PlannedShards(PackPlan::Cursor records, const ShardLimits& limits, uint64_t first = 0)
+      : records_(std::move(records)), partition_(limits), first_(first) {
+    shard_.number = first;
+  }
 
   // The next shard, nothing after the last.
   [[nodiscard]] Result<std::optional<PlannedShard>> Next();
@@ -77,8 +80,12 @@ class PlannedShards {
   std::vector<ShardDirectory> above_;  // folders above the item that was read last
   std::optional<Attributes> root_;
   PlannedShard shard_;  // under way
+  const uint64_t first_;
   bool at_end_ = false;
 };
+
+// How many shards they make.
+[[nodiscard]] Result<uint64_t> CountShards(PackPlan::Cursor records, const ShardLimits& limits);
 
 }  // namespace pcrfs
 
