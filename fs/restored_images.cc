@@ -16,10 +16,12 @@ struct RestoredImages::Image {
   size_t readers = 0;       // that have it now or wait for it
   uint64_t bytes_read = 0;  // by all of them
   bool end_read = false;
-  Clock::time_point last_read = {};
+  bool forgotten = false;  // only its present readers know of it
+  Clock::time_point last_read = {}, restored = {};
 
   // Nobody is going to want it, as far as can be told.
   [[nodiscard]] bool used_up() const {
+    if (forgotten) return true;
     if (!result) return result.error().code != ErrorCode::kDamaged;
     return end_read && bytes_read >= result->size();
   }
@@ -62,7 +64,13 @@ std::optional<RestoredImages::Images::iterator> RestoredImages::FindAtHand(uint6
 
 RestoredImages::Images::iterator RestoredImages::FindOrRestore(uint64_t key, const Work& work) {
   std::unique_lock lock(mutex_);
-  if (const auto found = by_key_.find(key); found != by_key_.end()) {
+  auto found = by_key_.find(key);
+  if (found != by_key_.end() && found->second->done && !found->second->result &&
+      Clock::now() - found->second->restored >= options_.lately) {
+    Forget(found->second);
+    found = by_key_.end();
+  }
+  if (found != by_key_.end()) {
     const auto image = found->second;
     Join(image);
     image->is_done.wait(lock, [&] { return image->done; });
@@ -98,6 +106,7 @@ void RestoredImages::Restore(Image& image, const Work& work) {
   kept_bytes_ += claim.bytes();
   image.claim = std::move(claim);
   image.result = std::move(result);
+  image.restored = Clock::now();
   image.done = true;
   image.is_done.notify_all();
   MakeRoom();
@@ -141,8 +150,15 @@ void RestoredImages::Leave(Images::iterator image) {
 
 void RestoredImages::Drop(Images& from, Images::iterator image) {
   kept_bytes_ -= image->claim.bytes();
-  by_key_.erase(image->key);
+  if (!image->forgotten) by_key_.erase(image->key);
   from.erase(image);
+}
+
+// Whoever asks for it next restores it anew; those who have it now keep it.
+void RestoredImages::Forget(Images::iterator image) {
+  if (image->readers == 0) return Drop(idle_, image);
+  by_key_.erase(image->key);
+  image->forgotten = true;
 }
 
 // What was read lately will probably be read on; restoring it again would cost more than to wait for what runs.

@@ -5,7 +5,8 @@
 // A result stays until its readers have had as many bytes as it has, its end among them, or until nobody has read it
 // for a while (`idle`); when others wait for memory, those not read lately go sooner, and all of them when nothing is
 // being restored. That bytes did not match their checksums is kept, too, so that the kernel, which asks again page by
-// page, does not set going a restore each time; other errors are not.
+// page, does not set going a restore each time; but not for longer than `lately`, since they may have been repaired.
+// Other errors are not kept.
 //
 // Ownership: owns the results, and a thread that drops what is idle and sleeps while nothing is kept. Thread safety:
 // all methods from any number of threads; memory is waited for in the order of asking. Units: bytes. Errors: those
@@ -71,6 +72,7 @@ class RestoredImages {
   void Join(Images::iterator image);
   void Leave(Images::iterator image);
   void Drop(Images& from, Images::iterator image);
+  void Forget(Images::iterator image);
   void MakeRoom();
   void DropWhatIsIdle();
 

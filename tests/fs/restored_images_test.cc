@@ -191,6 +191,32 @@ TEST_F(RestoredImagesTest, FailuresReachEveryReaderAndOnlyDamageIsRemembered) {
   EXPECT_EQ(Read(images, 2, 0, 10).value(), Part(2, 0, 10));
 }
 
+TEST_F(RestoredImagesTest, AnImageThatIsWholeAgainIsReadAlsoByWhoAskedForItAllTheTime) {
+  RestoredImages images({10'000, kNever, milliseconds(50)});
+  std::atomic<bool> bad = true;
+  std::atomic<int> tries = 0;
+  const RestoredImages::Work work{[]() -> Result<uint64_t> { return 5000; },
+                                  [&]() -> Result<Bytes> {
+                                    ++tries;
+                                    if (bad) return Fail(ErrorCode::kDamaged, "bad");
+                                    return Content(1, kSize);
+                                  }};
+  const auto read = [&] {
+    Bytes out(10);
+    return images.Read(1, work, 0, out).has_value();
+  };
+  EXPECT_FALSE(read());
+  bad = false;
+  std::atomic<bool> enough = false;
+  std::thread beside([&] {
+    while (!enough) (void)read();
+  });
+  EXPECT_TRUE(Eventually(read));
+  enough = true;
+  beside.join();
+  EXPECT_EQ(tries, 2);
+}
+
 TEST_F(RestoredImagesTest, AnUnknownAmountOfMemoryIsNotRestored) {
   RestoredImages images({10'000, kNever, kNever});
   RestoredImages::Work work = Work(1);
