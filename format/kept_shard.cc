@@ -1,7 +1,5 @@
 #include "format/kept_shard.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +11,6 @@
 
 #include "format/dataset_index.h"
 #include "format/file.h"
-#include "format/source_tree.h"
 
 namespace pcrfs {
 namespace {
@@ -30,22 +27,14 @@ bool HasDirectoriesOf(const PlannedShard& planned, const ShardIndex& index) {
   return true;
 }
 
-// Whether the file is still as it was packed, or gone: then the shard holds the last there is of it.
-bool IsCurrent(const Entry& entry, const std::string& path, int source) {
-  struct stat status;
-  if (fstatat(source, path.c_str(), &status, 0) != 0) return true;
-  return S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) == entry.source_size &&
-         AttributesOf(status) == entry.attributes;
-}
-
-bool HasFilesOf(const PlannedShard& planned, const ShardIndex& index, int source) {
+bool HasFilesOf(const PlannedShard& planned, const ShardIndex& index, const PackSource& source) {
   std::unordered_map<std::string, const Entry*> entries;
   for (const Entry& entry : index.entries) entries.emplace(EntryPath(index, entry), &entry);
   size_t files = 0;
   for (const SourceRecord& item : planned.items) {
     if (item.kind != SourceKind::kFile) continue;
     const auto found = entries.find(item.path);
-    if (found == entries.end() || !IsCurrent(*found->second, item.path, source)) return false;
+    if (found == entries.end() || !source.IsCurrent(item, *found->second)) return false;
     ++files;
   }
   return files == index.entries.size();
@@ -53,8 +42,8 @@ bool HasFilesOf(const PlannedShard& planned, const ShardIndex& index, int source
 
 }  // namespace
 
-std::optional<LoneShard> FindKeptShard(const std::string& dataset, const PlannedShard& planned, const LabelMap& labels,
-                                       int source) {
+std::optional<LoneShard> FindKeptShard(const std::string& dataset, const PlannedShard& planned,
+                                       const PackSource& source) {
   for (const bool has_images : {true, false}) {
     const std::string name = ShardFileName(planned.number, has_images);
     auto file = FileSource::Open(dataset + '/' + name, FileSource::Access::kSequential);
@@ -64,8 +53,8 @@ std::optional<LoneShard> FindKeptShard(const std::string& dataset, const Planned
     if (!HasDirectoriesOf(planned, shard->index) || !HasFilesOf(planned, shard->index, source)) continue;
     bool whole = true;
     CheckShardContent(
-        **file, shard->row, shard->index, labels, ContentChecks::kChecksums, [&](const Error&) { whole = false; },
-        [](uint64_t) {});
+        **file, shard->row, shard->index, source.labels(), ContentChecks::kChecksums,
+        [&](const Error&) { whole = false; }, [](uint64_t) {});
     if (!whole) continue;
     return std::move(*shard);
   }

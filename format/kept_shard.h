@@ -10,16 +10,16 @@
 #include <string_view>
 
 #include "format/error.h"
+#include "format/pack_source.h"
 #include "format/shard_partition.h"
 #include "format/shard_reader.h"
 
 namespace pcrfs {
 
 // The shard with the number of `planned` in `dataset`, when it may stay: every checksum holds, it has exactly the
-// plan's paths and folders, and no file of it that is still in the open folder `source` has another size or mtime
-// now. Nothing when it must be written anew.
+// plan's paths and folders, and `source` has its files as they were packed. Nothing when it must be written anew.
 [[nodiscard]] std::optional<LoneShard> FindKeptShard(const std::string& dataset, const PlannedShard& planned,
-                                                     const LabelMap& labels, int source);
+                                                     const PackSource& source);
 
 // Removes what lies under the shard's two possible names, apart from `kept`.
 [[nodiscard]] Result<void> RemoveShard(const std::string& dataset, uint64_t number, std::string_view kept = {});

@@ -6,12 +6,15 @@
 #ifndef PCRFS_FORMAT_KEPT_SHARD_REPORT_H_
 #define PCRFS_FORMAT_KEPT_SHARD_REPORT_H_
 
+#include <vector>
+
 #include "format/error.h"
 #include "format/file.h"
 #include "format/image_encoder.h"
 #include "format/memory_gate.h"
 #include "format/pack_pipeline.h"
 #include "format/pack_report.h"
+#include "format/pack_source.h"
 #include "format/shard_reader.h"
 
 namespace pcrfs {
@@ -22,10 +25,15 @@ namespace pcrfs {
 [[nodiscard]] Result<Opaque> WhyOpaque(const ByteSource& shard, const Entry& entry, const EncodeOptions& options,
                                        MemoryGate& memory);
 
+// Which items of `planned` ReportKeptShard needs the contents of.
+[[nodiscard]] std::vector<bool> NeededForReport(const PlannedShard& planned, const LoneShard& shard);
+
 // Tells `report` of each file of a shard of `job.dataset` what it was told when the shard was written. Why an image
-// cannot be restored is known only while its source is still there; otherwise the reason says so.
-[[nodiscard]] Result<void> ReportKeptShard(const PackJob& job, const LoneShard& shard, MemoryGate& memory,
-                                           PackReport& report);
+// cannot be restored is known only while its source is still there; otherwise the reason says so. `held`: what is held
+// of the items of `planned`, as far as it is needed; the others are opened.
+[[nodiscard]] Result<void> ReportKeptShard(const PackJob& job, const PlannedShard& planned,
+                                           const std::vector<HeldContent>& held, const LoneShard& shard,
+                                           MemoryGate& memory, PackReport& report);
 
 }  // namespace pcrfs
 

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "format/pack_pipeline.h"
-#include "format/source_file.h"
 
 namespace pcrfs {
 namespace {
@@ -14,11 +13,22 @@ FileFacts FactsOf(const std::string& path, const Attributes& attributes) {
   return {path.substr(0, slash), path.substr(slash + 1), attributes};
 }
 
-Result<PackItem> TryMakePackItem(int source, const SourceRecord& record, const LabelMap& labels,
-                                 const EncodeOptions& options, MemoryGate& memory) {
-  auto file = SourceFile::Open(source, record.path);
+// What is made of a file's bytes, which are at hand.
+PackItem ItemOf(FileFacts facts, Bytes bytes, const PackSource& source, const EncodeOptions& options,
+                MemoryGate& memory) {
+  const uint64_t size = bytes.size();
+  auto encoded = EncodeWithin(memory, bytes, options);
+  if (!encoded) return OpaqueItem{std::move(facts), std::move(bytes), size, std::move(encoded.error())};
+  // Always there: labels are made of all top-level folders.
+  const int32_t label = source.labels().Of(facts.directory).value_or(-1);
+  return ImageItem{std::move(facts), label, size, Sha256::Of(bytes), std::move(*encoded)};
+}
+
+Result<PackItem> ReadPackItem(const PackSource& source, const SourceRecord& item, const EncodeOptions& options,
+                              MemoryGate& memory) {
+  auto file = source.Open(item);
   if (!file) return PassOn(std::move(file));
-  FileFacts facts = FactsOf(record.path, (*file)->attributes());
+  FileFacts facts = FactsOf(item.path, (*file)->attributes());
   const uint64_t size = (*file)->size();
   auto like_jpeg = (*file)->StartsLikeJpeg();
   if (!like_jpeg) return PassOn(std::move(like_jpeg));
@@ -26,10 +36,7 @@ Result<PackItem> TryMakePackItem(int source, const SourceRecord& record, const L
     return OpaqueItem{std::move(facts), std::nullopt, size, *std::move(opaque)};
   auto bytes = (*file)->ReadWhole();
   if (!bytes) return PassOn(std::move(bytes));
-  auto encoded = EncodeWithin(memory, *bytes, options);
-  if (!encoded) return OpaqueItem{std::move(facts), std::move(*bytes), size, std::move(encoded.error())};
-  const int32_t label = labels.Of(facts.directory).value_or(-1);  // always there: the plan lists all top-level folders
-  return ImageItem{std::move(facts), label, size, Sha256::Of(*bytes), std::move(*encoded)};
+  return ItemOf(std::move(facts), std::move(*bytes), source, options, memory);
 }
 
 }  // namespace
@@ -67,14 +74,16 @@ Skipped WhySkipped(Error error) {
   return {reason(), std::move(error.message)};
 }
 
-PackItem MakePackItem(int source, const SourceRecord& record, const LabelMap& labels, const EncodeOptions& options,
-                      MemoryGate& memory) {
-  if (record.kind != SourceKind::kFile) return {};
-  auto item = TryMakePackItem(source, record, labels, options, memory);
-  for (int attempt = 1; attempt < kReadAttempts && !item && item.error().code == ErrorCode::kStale; ++attempt)
-    item = TryMakePackItem(source, record, labels, options, memory);
-  if (!item) return item.error();
-  return std::move(*item);
+PackItem MakePackItem(const PackSource& source, const SourceRecord& item, HeldContent held,
+                      const EncodeOptions& options, MemoryGate& memory) {
+  if (item.kind != SourceKind::kFile) return {};
+  if (held && !*held) return std::move(held->error());
+  if (held) return ItemOf(FactsOf(item.path, item.attributes), std::move(**held), source, options, memory);
+  auto made = ReadPackItem(source, item, options, memory);
+  for (int attempt = 1; attempt < kReadAttempts && !made && made.error().code == ErrorCode::kStale; ++attempt)
+    made = ReadPackItem(source, item, options, memory);
+  if (!made) return made.error();
+  return std::move(*made);
 }
 
 }  // namespace pcrfs

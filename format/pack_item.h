@@ -12,7 +12,7 @@
 #include "format/error.h"
 #include "format/image_encoder.h"
 #include "format/memory_gate.h"
-#include "format/shard_reader.h"
+#include "format/pack_source.h"
 #include "format/shard_writer.h"
 #include "format/skipped.h"
 #include "format/source_tree.h"
@@ -43,9 +43,9 @@ using PackItem = std::variant<std::monostate, Error, ImageItem, OpaqueItem>;
 [[nodiscard]] tl::expected<EncodedImage, Opaque> EncodeWithin(MemoryGate& memory, ByteSpan source,
                                                               const EncodeOptions& options);
 
-// Reads the file of `record` below the open folder `source` and makes of it what the shard will store. What that takes
+// Takes what is `held` of `item`, or opens and reads it, and makes of it what the shard will store. What that takes
 // beside the file's own bytes is claimed from `memory` first.
-[[nodiscard]] PackItem MakePackItem(int source, const SourceRecord& record, const LabelMap& labels,
+[[nodiscard]] PackItem MakePackItem(const PackSource& source, const SourceRecord& item, HeldContent held,
                                     const EncodeOptions& options, MemoryGate& memory);
 
 // How often a file that changes while it is read is read anew before it is skipped.

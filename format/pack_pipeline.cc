@@ -1,9 +1,6 @@
 #include "format/pack_pipeline.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -17,17 +14,19 @@
 #include "format/memory_gate.h"
 #include "format/pack_item.h"
 #include "format/shard_writer.h"
-#include "format/source_file.h"
 #include "format/worker_threads.h"
 
 namespace pcrfs {
 namespace {
 
 struct ShardUnderWay {
+  size_t row = 0;  // among those of all shards
   PlannedShard plan;
-  std::vector<PackItem> items;  // as many as the plan has
-  size_t unfinished = 0;        // files among them that are not made yet
-  uint64_t weight = 0;          // source bytes that may be held in memory
+  std::vector<HeldContent> held;  // empty, or one an item
+  std::vector<PackItem> items;    // as many as the plan has
+  std::optional<LoneShard> kept;  // of an earlier pack
+  size_t unfinished = 0;          // files among them that are not made yet
+  uint64_t weight = 0;            // source bytes that may be held in memory
 };
 
 uint64_t WeightOf(const PlannedShard& shard) {
@@ -52,15 +51,6 @@ PackSummary CountsOf(const LoneShard& shard) {
   return counts;
 }
 
-// A file that cannot be read is skipped; a disk that was pulled out must not become a data set of nothing.
-Result<void> CheckSource(const PackJob& job) {
-  struct stat opened, named;
-  if (fstat(job.source, &opened) != 0 || stat(job.source_path.c_str(), &named) != 0)
-    return SystemFail("the source folder " + Quoted(job.source_path) + " cannot be reached any more", errno);
-  if (opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return {};
-  return Fail(ErrorCode::kNotFound, "the source folder " + Quoted(job.source_path) + " was replaced meanwhile");
-}
-
 // Turns a shard's items into the shard. Nothing of it is left under its name when that fails.
 class ShardAssembly {
  public:
@@ -74,7 +64,7 @@ class ShardAssembly {
     for (size_t i = 0; i < shard_.items.size(); ++i) {
       auto* opaque = std::get_if<OpaqueItem>(&shard_.items[i]);
       if (opaque == nullptr) continue;
-      if (auto added = Add(*writer, shard_.plan.items[i].path, *opaque); !added) return PassOn(std::move(added));
+      if (auto added = Add(*writer, shard_.plan.items[i], *opaque); !added) return PassOn(std::move(added));
     }
     auto row = writer->Finish();
     if (!row) return row;
@@ -107,10 +97,10 @@ class ShardAssembly {
     return images;
   }
 
-  Result<void> Add(ShardWriter& writer, const std::string& path, OpaqueItem& opaque) {
+  Result<void> Add(ShardWriter& writer, const SourceRecord& item, OpaqueItem& opaque) {
     std::optional<Error> fault;
     for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
-      auto content = Content(path, opaque);
+      auto content = Content(item, opaque);
       if (!content) {
         fault = content.error();
         break;
@@ -122,20 +112,20 @@ class ShardAssembly {
       if (!fault) {
         ++counts_.opaque_files;
         counts_.source_bytes += size;
-        report_.Opaque(path, opaque.why);
+        report_.Opaque(item.path, opaque.why);
         return {};
       }
       if (fault->code != ErrorCode::kStale) break;
     }
-    if (auto there = CheckSource(job_); !there) return there;
-    report_.Skipped(path, WhySkipped(*std::move(fault)));
+    if (auto there = job_.source->CheckThere(); !there) return there;
+    report_.Skipped(item.path, WhySkipped(*std::move(fault)));
     return {};
   }
 
   // From memory, or opened again, with the attributes that it has now.
-  Result<std::unique_ptr<ByteSource>> Content(const std::string& path, OpaqueItem& opaque) const {
-    if (opaque.content) return std::make_unique<MemorySource>(path, std::move(*std::exchange(opaque.content, {})));
-    auto file = SourceFile::Open(job_.source, path);
+  Result<std::unique_ptr<ByteSource>> Content(const SourceRecord& item, OpaqueItem& opaque) const {
+    if (opaque.content) return std::make_unique<MemorySource>(item.path, std::move(*std::exchange(opaque.content, {})));
+    auto file = job_.source->Open(item);
     if (!file) return PassOn(std::move(file));
     opaque.file.attributes = (*file)->attributes();
     return std::move(*file);
@@ -150,10 +140,7 @@ class ShardAssembly {
 class PackPipeline {
  public:
   PackPipeline(const PackJob& job, PackReport& report)
-      : job_(job),
-        report_(report),
-        labels_(job.labels != nullptr ? *job.labels : job.plan->summary().labels),
-        planned_(job.plan->Records(), job.limits, job.first_shard) {}
+      : job_(job), report_(report), in_order_(job.source->in_order()) {}
 
   Result<std::vector<ShardRow>> Run() {
     RunOnThreads(job_.jobs, [this] { Work(); });
@@ -164,8 +151,8 @@ class PackPipeline {
  private:
   using ShardPtr = std::shared_ptr<ShardUnderWay>;
   struct Task {
-    enum class Kind { kCheck, kMakeItem, kWrite } kind;
-    ShardPtr shard;
+    enum class Kind { kRead, kCheck, kReport, kMakeItem, kWrite } kind;
+    ShardPtr shard = nullptr;
     size_t item = 0;
   };
 
@@ -183,12 +170,17 @@ class PackPipeline {
   std::optional<Task> NextTask() {
     std::unique_lock lock(mutex_);
     while (!failure_) {
+      if (MayReadOn()) {
+        reading_ = true;
+        return Task{Task::Kind::kRead};
+      }
       if (!tasks_.empty()) {
         Task task = std::move(tasks_.front());
         tasks_.pop_front();
         return task;
       }
-      if (auto admitted = AdmitShard(); !admitted)
+      auto admitted = in_order_ ? Result<bool>(false) : AdmitShard();
+      if (!admitted)
         failure_ = std::move(admitted.error());
       else if (!*admitted && at_end_ && under_way_ == 0)
         break;
@@ -202,7 +194,7 @@ class PackPipeline {
   // Begins the plan's next shard if there is one and room for it.
   Result<bool> AdmitShard() {
     if (!next_ && !at_end_) {
-      auto planned = planned_.Next();
+      auto planned = job_.source->NextShard();
       if (!planned) return PassOn(std::move(planned));
       at_end_ = !*planned;
       if (at_end_) return false;
@@ -211,15 +203,77 @@ class PackPipeline {
       next_->plan = std::move(**planned);
     }
     if (!next_ || (under_way_ > 0 && weight_ + next_->weight > kInFlightBytes)) return false;
-    ++under_way_;
-    weight_ += next_->weight;
-    rows_.emplace_back();
+    Begin(*next_);
     if (job_.continued)
       tasks_.push_back({Task::Kind::kCheck, std::move(next_)});
     else
       QueueItems(std::move(next_));
     next_ = nullptr;
     return true;
+  }
+
+  void Begin(ShardUnderWay& shard) {
+    ++under_way_;
+    weight_ += shard.weight;
+    shard.row = rows_.size();
+    rows_.emplace_back();
+  }
+
+  // Whether it is time to take the next shard of an archive into memory.
+  [[nodiscard]] bool MayReadOn() const {
+    return in_order_ && !reading_ && !at_end_ && tasks_.size() < kReadAhead &&
+           (under_way_ == 0 || weight_ + last_weight_ <= kInFlightBytes);
+  }
+
+  // Takes the next shard from an archive, with the files that are needed of it. One thread at a time.
+  Result<void> Read() {
+    auto planned = job_.source->NextShard();
+    if (!planned) return PassOn(std::move(planned));
+    if (!*planned) {
+      EndReading(true);
+      return {};
+    }
+    auto shard = std::make_shared<ShardUnderWay>();
+    shard->weight = WeightOf(**planned);
+    shard->plan = std::move(**planned);
+    {
+      const std::lock_guard lock(mutex_);
+      last_weight_ = shard->weight;
+      Begin(*shard);
+    }
+    if (job_.continued)
+      if (auto found = FindKept(*shard); !found) return found;
+    auto held =
+        job_.source->Read(shard->plan, shard->kept ? NeededForReport(shard->plan, *shard->kept) : std::vector<bool>());
+    if (!held) return PassOn(std::move(held));
+    shard->held = std::move(*held);
+    if (!shard->kept && IsToBeStreamed(*shard)) {
+      shard->items.resize(1);
+      shard->unfinished = 1;
+      if (auto made = MakeItem(shard, 0); !made) return made;
+      EndReading(false);
+      return {};
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (shard->kept)
+        tasks_.push_back({Task::Kind::kReport, std::move(shard)});
+      else
+        QueueItems(std::move(shard));
+    }
+    EndReading(false);
+    return {};
+  }
+
+  static bool IsToBeStreamed(const ShardUnderWay& shard) {
+    return shard.plan.items.size() == 1 && shard.plan.items[0].kind == SourceKind::kFile && !shard.held[0];
+  }
+
+  void EndReading(bool at_end) {
+    const std::lock_guard lock(mutex_);
+    reading_ = false;
+    at_end_ = at_end;
+    changed_.notify_all();
   }
 
   void QueueItems(ShardPtr shard) {
@@ -235,8 +289,12 @@ class PackPipeline {
 
   Result<void> Do(Task& task) {
     switch (task.kind) {
+      case Task::Kind::kRead:
+        return Read();
       case Task::Kind::kCheck:
         return Check(std::move(task.shard));
+      case Task::Kind::kReport:
+        return Keep(std::move(task.shard));
       case Task::Kind::kMakeItem:
         return MakeItem(std::move(task.shard), task.item);
       case Task::Kind::kWrite:
@@ -246,25 +304,34 @@ class PackPipeline {
   }
 
   Result<void> Check(ShardPtr shard) {
-    if (auto kept = FindKeptShard(job_.dataset, shard->plan, labels_, job_.source)) {
-      if (auto removed = RemoveShard(job_.dataset, shard->plan.number, kept->row.name); !removed) return removed;
-      report_.AddShard(CountsOf(*kept));
-      if (auto told = ReportKeptShard(job_, *kept, encode_memory_, report_); !told) return told;
-      report_.Done(kept->index.entries.size(), shard->plan.bytes);
-      Finish(*shard, std::move(kept->row));
-      return {};
-    }
-    if (auto removed = RemoveShard(job_.dataset, shard->plan.number); !removed) return removed;
+    if (auto found = FindKept(*shard); !found) return found;
+    if (shard->kept) return Keep(std::move(shard));
     const std::lock_guard lock(mutex_);
     QueueItems(std::move(shard));
     return {};
   }
 
+  // Looks for the shard among those of an earlier pack, and leaves nothing else under its names.
+  Result<void> FindKept(ShardUnderWay& shard) {
+    shard.kept = FindKeptShard(job_.dataset, shard.plan, *job_.source);
+    return RemoveShard(job_.dataset, shard.plan.number, shard.kept ? shard.kept->row.name : std::string());
+  }
+
+  Result<void> Keep(ShardPtr shard) {
+    LoneShard& kept = *shard->kept;
+    report_.AddShard(CountsOf(kept));
+    if (auto told = ReportKeptShard(job_, shard->plan, shard->held, kept, encode_memory_, report_); !told) return told;
+    report_.Done(kept.index.entries.size(), shard->plan.bytes);
+    Finish(*shard, std::move(kept.row));
+    return {};
+  }
+
   Result<void> MakeItem(ShardPtr shard, size_t i) {
     const SourceRecord& record = shard->plan.items[i];
-    shard->items[i] = MakePackItem(job_.source, record, labels_, job_.encode, encode_memory_);
+    HeldContent held = shard->held.empty() ? HeldContent() : std::exchange(shard->held[i], {});
+    shard->items[i] = MakePackItem(*job_.source, record, std::move(held), job_.encode, encode_memory_);
     if (const auto* error = std::get_if<Error>(&shard->items[i])) {
-      if (auto there = CheckSource(job_); !there) return there;
+      if (auto there = job_.source->CheckThere(); !there) return there;
       report_.Skipped(record.path, WhySkipped(*error));
     }
     report_.Done(1, record.size);
@@ -284,7 +351,7 @@ class PackPipeline {
 
   void Finish(const ShardUnderWay& shard, ShardRow row) {
     const std::lock_guard lock(mutex_);
-    rows_[shard.plan.number - job_.first_shard] = std::move(row);
+    rows_[shard.row] = std::move(row);
     --under_way_;
     weight_ -= shard.weight;
     changed_.notify_all();
@@ -298,14 +365,15 @@ class PackPipeline {
 
   const PackJob& job_;
   PackReport& report_;
-  const LabelMap labels_;
+  const bool in_order_;
   MemoryGate encode_memory_{kEncodeBytes};
 
   std::mutex mutex_;  // guards all that follows
   std::condition_variable changed_;
-  PlannedShards planned_;
   ShardPtr next_;  // planned, not admitted yet
   bool at_end_ = false;
+  bool reading_ = false;      // an archive, by one of the threads
+  uint64_t last_weight_ = 0;  // of the shard that was read last
   std::deque<Task> tasks_;
   uint64_t under_way_ = 0;  // shards
   uint64_t weight_ = 0;     // of those

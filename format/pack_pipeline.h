@@ -9,6 +9,10 @@
 // PackShards blocks until all is done or the first error, with its own threads ended. `PackJob` is borrowed meanwhile.
 // Errors: those of writing shards and reading the plan, and kNotFound when SOURCE itself is gone. Files that cannot be
 // read go to the report.
+//
+// A source that gives its files in order (an archive) is read ahead: one thread at a time takes the next shard's files
+// into memory, as long as fewer files than kReadAhead wait for being encoded. A file that is too large for that is
+// written by the same thread before it reads on.
 #ifndef PCRFS_FORMAT_PACK_PIPELINE_H_
 #define PCRFS_FORMAT_PACK_PIPELINE_H_
 
@@ -18,9 +22,8 @@
 
 #include "format/dataset_index.h"
 #include "format/error.h"
-#include "format/pack_plan.h"
 #include "format/pack_report.h"
-#include "format/shard_partition.h"
+#include "format/pack_source.h"
 
 namespace pcrfs {
 
@@ -31,22 +34,19 @@ inline constexpr uint64_t kEncodeBytes = uint64_t{1} << 30;
 // From here on a file is opaque unread: fixed, so that bytes depend on no machine. An image of the largest number of
 // coefficients that is converted is smaller; only bytes behind its end could make it pass.
 inline constexpr uint64_t kMaxImageSourceBytes = uint64_t{1} << 30;
+// Files waiting for a thread from which on an archive is not read ahead.
+inline constexpr size_t kReadAhead = 256;
 // From here on a file that does not start like a JPEG is streamed instead of being read into memory.
 inline constexpr uint64_t kStreamedBytes = uint64_t{16} << 20;
 
 struct PackJob {
-  int source = -1;          // SOURCE, an open folder, and
-  std::string source_path;  // where it lies
-  std::string dataset;      // folder
-  const PackPlan* plan = nullptr;
-  ShardLimits limits;
+  PackSource* source = nullptr;
+  std::string dataset;     // folder
   bool continued = false;  // shards of an earlier pack may lie there
   unsigned jobs = 0;       // threads; 0 = one a processor
   EncodeOptions encode = {};
   // Images with which a shard's metadata and groups would pass it are opaque.
   uint64_t published_limit = kPublishedEndLimit;
-  uint64_t first_shard = 0;                          // number of the plan's first shard
-  const std::vector<std::string>* labels = nullptr;  // of the data set; null: those of the plan
 };
 
 // The rows of all shards, in order.

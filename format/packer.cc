@@ -21,6 +21,7 @@
 #include "format/pack_plan.h"
 #include "format/pack_report.h"
 #include "format/plan_comparison.h"
+#include "format/pack_source.h"
 #include "format/shard_partition.h"
 
 namespace pcrfs {
@@ -55,8 +56,8 @@ class Packer {
     const UniqueFd source(open(source_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!source.valid()) return SystemFail("opening the source folder " + Quoted(source_), errno);
     report_.SetTotal(plan->summary().files, plan->summary().bytes);
-    auto rows = PackShards(
-        {source.get(), source_, dataset_, &*plan, limits(), continued_, options_.jobs, options_.encode}, report_);
+    FolderSource files(source.get(), source_, *plan, limits());
+    auto rows = PackShards({&files, dataset_, continued_, options_.jobs, options_.encode}, report_);
     if (!rows) return PassOn(std::move(rows));
     if (auto told = report_.ShardsComplete(); !told) return PassOn(std::move(told));
     if (auto published = Publish(plan->summary(), std::move(*rows)); !published) return PassOn(std::move(published));

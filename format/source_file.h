@@ -17,27 +17,16 @@
 
 namespace pcrfs {
 
-class SourceFile final : public ByteSource {
+class SourceFile : public ByteSource {
  public:
-  // `path` relative to the open folder SOURCE.
+  // `path` relative to the open folder SOURCE. The read that reaches the end also looks whether the file is still the
+  // one that was opened, and ends there.
   [[nodiscard]] static Result<std::unique_ptr<SourceFile>> Open(int source, const std::string& path);
 
-  [[nodiscard]] const std::string& name() const override { return file_->name(); }
-  [[nodiscard]] uint64_t size() const override { return file_->size(); }
-  // The read that reaches the end also looks whether the file is still the one that was opened, and ends there.
-  [[nodiscard]] Result<void> ReadAt(uint64_t offset, MutableByteSpan out) const override;
-
-  [[nodiscard]] Attributes attributes() const;
+  [[nodiscard]] virtual Attributes attributes() const = 0;
   [[nodiscard]] Result<Bytes> ReadWhole() const;
   // Whether the first bytes are those of a JPEG.
   [[nodiscard]] Result<bool> StartsLikeJpeg() const;
-
- private:
-  [[nodiscard]] Result<void> CheckEnd() const;
-
-  explicit SourceFile(std::unique_ptr<FileSource> file) : file_(std::move(file)) {}
-
-  std::unique_ptr<FileSource> file_;
 };
 
 }  // namespace pcrfs

@@ -24,13 +24,21 @@ using testing::WriteFile;
 
 class PackItemTest : public ::testing::Test {
  protected:
-  PackItemTest() : folder(open(dir.path().c_str(), O_RDONLY | O_DIRECTORY)) {}
+  // A plan of two folders, "a" and "b", for their labels.
+  PackPlan MakePlan() {
+    auto writer = PackPlanWriter::Create(scratch / "plan", {});
+    for (const char* path : {"", "a", "b"}) EXPECT_TRUE(writer->Add({SourceKind::kFolder, path, 0, {}}));
+    EXPECT_TRUE(writer->Commit());
+    return *PackPlan::Open(scratch / "plan");
+  }
   PackItem Make(const std::string& path) {
-    return MakePackItem(folder.get(), {SourceKind::kFile, path, 1, {}}, LabelMap({"a", "b"}), {}, memory);
+    return MakePackItem(source, {SourceKind::kFile, path, 1, {}}, {}, {}, memory);
   }
 
-  TempDir dir;
-  UniqueFd folder;
+  TempDir dir, scratch;
+  UniqueFd folder{open(dir.path().c_str(), O_RDONLY | O_DIRECTORY)};
+  PackPlan plan = MakePlan();
+  FolderSource source{folder.get(), dir.path(), plan, {}};
   MemoryGate memory{uint64_t{64} << 20};
 };
 
@@ -90,8 +98,7 @@ TEST_F(PackItemTest, AnImageWaitsForMemory) {
 }
 
 TEST_F(PackItemTest, AnEmptyFolderIsNothingAndAMissingFileAnError) {
-  const PackItem folder_item =
-      MakePackItem(folder.get(), {SourceKind::kEmptyFolder, "e", 0, {}}, LabelMap({}), {}, memory);
+  const PackItem folder_item = MakePackItem(source, {SourceKind::kEmptyFolder, "e", 0, {}}, {}, {}, memory);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(folder_item));
   const PackItem missing = Make("a/missing");
   ASSERT_TRUE(std::holds_alternative<Error>(missing));

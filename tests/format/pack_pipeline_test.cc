@@ -51,12 +51,10 @@ class PackPipelineTest : public ::testing::Test {
     auto plan = PackPlan::Open(out / "plan");
     EXPECT_TRUE(plan);
     const UniqueFd folder(open(source.path().c_str(), O_RDONLY | O_DIRECTORY));
+    FolderSource files(folder.get(), source.path(), *plan, {.items = 4});
     PackJob job;
-    job.source = folder.get();
-    job.source_path = source.path();
+    job.source = &files;
     job.dataset = out / "set";
-    job.plan = &*plan;
-    job.limits.items = 4;
     job.jobs = 2;
     adjust(job);
     return PackShards(job, report);
