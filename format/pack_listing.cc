@@ -1,10 +1,12 @@
 #include "format/pack_listing.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "format/sorted_spool.h"
 
 namespace pcrfs {
 namespace {
@@ -16,45 +18,88 @@ Sha256Digest ShuffleDigest(uint64_t seed, std::string_view path) {
   return Sha256::Of(input.bytes());
 }
 
+void AppendAttributes(ByteWriter& out, const Attributes& attributes) {
+  out.U32(attributes.mode);
+  out.U64(static_cast<uint64_t>(attributes.mtime_ns));
+}
+
+Attributes TakeAttributes(ByteReader& in) {
+  Attributes attributes;
+  attributes.mode = in.U32();
+  attributes.mtime_ns = static_cast<int64_t>(in.U64());
+  return attributes;
+}
+
 // Gives out shuffled items with the folders that each needs before it.
 class ShuffledSink {
  public:
-  ShuffledSink(const PackOrder& order, const RecordSink& sink) : order_(order), sink_(sink) {}
+  ShuffledSink(const PackOrder& order, const RecordSink& sink, SortedSpool items)
+      : order_(order), sink_(sink), items_(std::move(items)) {}
 
-  void Add(SourceRecord record) {
-    if (record.kind == SourceKind::kFolder)
-      folders_.emplace(record.path, record.attributes);
-    else
-      items_.emplace_back(PackKey(order_, record), std::move(record));
+  // In path order.
+  Result<void> Add(const SourceRecord& record) {
+    LeaveFoldersNotAbove(record.path);
+    if (record.kind == SourceKind::kFolder) {
+      above_.push_back({record.path, record.attributes});
+      return {};
+    }
+    key_.Clear();
+    PackKey(order_, record).AppendTo(key_);
+    value_.Clear();
+    value_.U8(static_cast<uint8_t>(record.kind));
+    value_.U64(record.size);
+    AppendAttributes(value_, record.attributes);
+    value_.Varint(record.path.size());
+    value_.Append(record.path);
+    for (const AboveFolder& folder : above_) AppendAttributes(value_, folder.attributes);
+    return items_.Add(key_.bytes(), value_.bytes());
   }
 
   Result<void> GiveOut() {
-    std::sort(items_.begin(), items_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    if (auto given = sink_({SourceKind::kFolder, "", 0, folders_.at("")}); !given) return given;
-    std::string_view last;
-    for (const auto& [key, item] : items_) {
-      if (auto given = GiveFolders(item.path, last); !given) return given;
+    // An empty source is one empty folder, and nothing is above that.
+    if (auto given = sink_({SourceKind::kFolder, "", 0, above_.front().attributes}); !given) return given;
+    std::string last;
+    return items_.Drain([&](ByteSpan, ByteSpan value) -> Result<void> {
+      ByteReader in(value);
+      SourceRecord item;
+      item.kind = static_cast<SourceKind>(in.U8());
+      item.size = in.U64();
+      item.attributes = TakeAttributes(in);
+      item.path = AsText(in.Take(in.Varint()));
+      if (auto given = GiveFolders(item.path, last, in); !given) return given;
       if (auto given = sink_(item); !given) return given;
-      last = item.path;
-    }
-    return {};
+      last = std::move(item.path);
+      return {};
+    });
   }
 
  private:
-  // The folders above `path` that are not above `last`.
-  Result<void> GiveFolders(std::string_view path, std::string_view last) {
+  struct AboveFolder {
+    std::string path;
+    Attributes attributes;
+  };
+
+  // What stays is SOURCE and the folders above `path`.
+  void LeaveFoldersNotAbove(std::string_view path) {
+    while (above_.size() > 1 && !path.starts_with(above_.back().path + '/')) above_.pop_back();
+  }
+
+  // The folders above `path` that are not above `last`; `attributes` are those of all of them, SOURCE's first.
+  Result<void> GiveFolders(std::string_view path, std::string_view last, ByteReader& attributes) {
+    (void)TakeAttributes(attributes);
     for (size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/', slash + 1)) {
+      const Attributes own = TakeAttributes(attributes);
       if (last.starts_with(path.substr(0, slash + 1))) continue;
-      const std::string folder(path.substr(0, slash));
-      if (auto given = sink_({SourceKind::kFolder, folder, 0, folders_.at(folder)}); !given) return given;
+      if (auto given = sink_({SourceKind::kFolder, std::string(path.substr(0, slash)), 0, own}); !given) return given;
     }
     return {};
   }
 
   const PackOrder& order_;
   const RecordSink& sink_;
-  std::unordered_map<std::string, Attributes> folders_;
-  std::vector<std::pair<PackKey, SourceRecord>> items_;
+  SortedSpool items_;
+  std::vector<AboveFolder> above_;  // SOURCE, and the folders down to the record that was added last
+  ByteWriter key_, value_;
 };
 
 }  // namespace
@@ -66,22 +111,29 @@ PackKey::PackKey(const PackOrder& order, const SourceRecord& item) : path_(item.
     path_ += '/';
 }
 
-Result<uint64_t> ListInPackOrder(const std::string& source, FileIdentity dataset, const PackOrder& order,
-                                 const OnSkipped& on_skipped, const RecordSink& sink) {
-  auto tree = SourceTree::Open(source, dataset, on_skipped);
+void PackKey::AppendTo(ByteWriter& out) const {
+  out.Append(digest_);
+  out.Append(path_);
+}
+
+Result<ListingTotals> ListInPackOrder(const std::string& source, ListingOptions options, const PackOrder& order,
+                                      const OnSkipped& on_skipped, const RecordSink& sink) {
+  SortedSpool items(options.spool, 32 * options.memory);
+  auto tree = SourceTree::Open(source, std::move(options), on_skipped);
   if (!tree) return PassOn(std::move(tree));
-  ShuffledSink shuffled(order, sink);
-  uint64_t folders = 0;
-  while (auto record = tree->Next()) {
-    folders += record->kind != SourceKind::kFile && !record->path.empty() ? 1U : 0U;
-    if (order.shuffle)
-      shuffled.Add(std::move(*record));
-    else if (auto given = sink(*record); !given)
-      return PassOn(std::move(given));
+  ShuffledSink shuffled(order, sink, std::move(items));
+  ListingTotals totals;
+  while (true) {
+    auto record = tree->Next();
+    if (!record) return PassOn(std::move(record));
+    if (!*record) break;
+    totals.folders += (*record)->kind != SourceKind::kFile && !(*record)->path.empty() ? 1U : 0U;
+    if (auto given = order.shuffle ? shuffled.Add(**record) : sink(**record); !given) return PassOn(std::move(given));
   }
   if (order.shuffle)
     if (auto given = shuffled.GiveOut(); !given) return PassOn(std::move(given));
-  return folders;
+  totals.excluded = tree->excluded();
+  return totals;
 }
 
 }  // namespace pcrfs

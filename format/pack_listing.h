@@ -1,8 +1,9 @@
 // The records of SOURCE in the order in which they are packed.
 //
-// By path: streamed, as SourceTree gives them. Shuffled: all records are held in memory and sorted, about 200 bytes a
-// file and the paths; then each item is preceded by those folders above it that were not above the item before.
-// One thread. Errors: SOURCE cannot be listed, and whatever the sink returns.
+// By path: as SourceTree gives them. Shuffled: sorted, in a temporary file when there are many; then each item is
+// preceded by those folders above it that were not above the item before. Either way memory does not grow with the
+// number of files. One thread. Errors: SOURCE cannot be listed, no room for a temporary file, and whatever the sink
+// returns.
 #ifndef PCRFS_FORMAT_PACK_LISTING_H_
 #define PCRFS_FORMAT_PACK_LISTING_H_
 
@@ -13,7 +14,7 @@
 
 #include "format/checksum.h"
 #include "format/error.h"
-#include "format/packer.h"
+#include "format/pack_options.h"
 #include "format/source_tree.h"
 
 namespace pcrfs {
@@ -26,6 +27,9 @@ class PackKey {
 
   friend auto operator<=>(const PackKey&, const PackKey&) = default;
 
+  // Compared bytewise, these are in the order of their keys.
+  void AppendTo(ByteWriter& out) const;
+
  private:
   Sha256Digest digest_{};  // all zero by path
   std::string path_;
@@ -33,9 +37,14 @@ class PackKey {
 
 using RecordSink = std::function<Result<void>(const SourceRecord&)>;
 
-// Returns the number of folders listed, the root not counted.
-[[nodiscard]] Result<uint64_t> ListInPackOrder(const std::string& source, FileIdentity dataset, const PackOrder& order,
-                                               const OnSkipped& on_skipped, const RecordSink& sink);
+struct ListingTotals {
+  uint64_t folders = 0;   // listed, the root not counted
+  uint64_t excluded = 0;  // files and folders
+};
+
+[[nodiscard]] Result<ListingTotals> ListInPackOrder(const std::string& source, ListingOptions options,
+                                                    const PackOrder& order, const OnSkipped& on_skipped,
+                                                    const RecordSink& sink);
 
 }  // namespace pcrfs
 

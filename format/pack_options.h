@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "format/error.h"
+#include "format/exclude_list.h"
 #include "format/image_encoder.h"
 
 namespace pcrfs {
@@ -30,11 +31,13 @@ struct PackOptions {
   uint64_t record_bytes = uint64_t{64} << 20;  // source bytes a shard
   PackOrder order = {};
   EncodeOptions encode = {};
+  ExcludeList exclude = {};
 };
 
 [[nodiscard]] Result<void> CheckPackOptions(const PackOptions& options);
 
 // Those that change bytes, "name=value\n" each, sorted; those that came with a later release only where they are used.
+// In a value, '%' and control bytes are %XX.
 [[nodiscard]] std::string PackOptionsText(const PackOptions& options);
 // What PackOptionsText was made of; what it does not hold is as in PackOptions{}.
 [[nodiscard]] Result<PackOptions> ParsePackOptions(std::string_view text);

@@ -13,7 +13,6 @@ constexpr std::string_view kMagic = "PCRFSPLN";
 constexpr uint32_t kVersion = 1;
 constexpr uint8_t kEndOfRecords = 0xFF;
 constexpr size_t kCrcBytes = 4;
-constexpr size_t kMaxHeaderText = 4095;
 // Header, record and label are each smaller, so that one look at the window holds any of them whole.
 constexpr size_t kLargestPart = 16 << 10;
 constexpr size_t kWindowBytes = 256 << 10;
@@ -100,7 +99,7 @@ PlanSummary PlanSummarizer::Finish() {
 }
 
 Result<PackPlanWriter> PackPlanWriter::Create(const std::string& path, const PlanHeader& header) {
-  if (header.source.size() > kMaxHeaderText || header.options.size() > kMaxHeaderText)
+  if (header.source.size() > kMaxPlanTextBytes || header.options.size() > kMaxPlanTextBytes)
     return Fail(ErrorCode::kInvalidArgument, "the path of the source is longer than 4,095 bytes");
   auto file = AtomicFile::Create(path);
   if (!file) return PassOn(std::move(file));

@@ -32,9 +32,11 @@ namespace pcrfs {
 
 inline constexpr std::string_view kPackPlanName = "pack.plan";
 
+inline constexpr size_t kMaxPlanTextBytes = 4095;
+
 struct PlanHeader {
-  std::string source;   // real path of SOURCE, at most 4,095 bytes
-  std::string options;  // DatasetIndex::pack_options, at most 4,095 bytes
+  std::string source;   // real path of SOURCE, at most kMaxPlanTextBytes
+  std::string options;  // DatasetIndex::pack_options, at most kMaxPlanTextBytes
 
   friend bool operator==(const PlanHeader&, const PlanHeader&) = default;
 };

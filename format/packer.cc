@@ -113,11 +113,12 @@ class Packer {
   Result<void> List(const RecordSink& sink) {
     struct stat status;
     if (stat(dataset_.c_str(), &status) != 0) return SystemFail("looking at " + Quoted(dataset_), errno);
-    auto folders = ListInPackOrder(
-        source_, {status.st_dev, status.st_ino}, options_.order,
+    auto totals = ListInPackOrder(
+        source_, {FileIdentity{status.st_dev, status.st_ino}, options_.exclude, PathOf(kPackPlanName)}, options_.order,
         [&](const std::string& path, const Skipped& why) { report_.Skipped(path, why); }, sink);
-    if (!folders) return PassOn(std::move(folders));
-    report_.summary().directories = *folders;
+    if (!totals) return PassOn(std::move(totals));
+    report_.summary().directories = totals->folders;
+    report_.summary().excluded = totals->excluded;
     return {};
   }
 

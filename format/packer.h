@@ -39,6 +39,7 @@ struct PackSummary {
   std::array<uint64_t, kOpaqueReasons> opaque_by_reason{};  // by OpaqueReason; they add up to opaque_files
   uint64_t skipped = 0;                                     // files and folders that are not in the data set
   std::array<uint64_t, kSkipReasons> skipped_by_reason{};   // by SkipReason; they add up to `skipped`
+  uint64_t excluded = 0;                                    // files and folders that options.exclude leaves out
   uint64_t directories = 0;
   uint64_t shards = 0;
   uint64_t source_bytes = 0;

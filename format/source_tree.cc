@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <limits>
 #include <memory>
+#include <system_error>
 #include <utility>
+
+#include "format/bytes.h"
 
 namespace pcrfs {
 namespace {
@@ -38,64 +42,68 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-// The names in an open folder, sorted and each once, though a folder that changes meanwhile may give one twice.
-Result<std::vector<std::string>> ReadNames(int folder) {
+using Directory = std::unique_ptr<DIR, CloseDirectory>;
+
+Directory OpenDirectory(int folder) {
   const int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);  // closedir closes it
-  std::unique_ptr<DIR, CloseDirectory> directory(own < 0 ? nullptr : fdopendir(own));
-  if (!directory) {
+  Directory directory(own < 0 ? nullptr : fdopendir(own));
+  if (!directory && own >= 0) {
     const int error = errno;
-    if (own >= 0) close(own);
-    return SystemFail("cannot be listed", error);
+    close(own);
+    errno = error;
   }
-  std::vector<std::string> names;
-  while (true) {
-    errno = 0;
-    const struct dirent* entry = readdir(directory.get());
-    if (entry == nullptr) break;
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  if (errno != 0) return SystemFail("cannot be listed", errno);
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
+  return directory;
+}
+
+std::string SpoolPath(const std::string& path) {
+  if (!path.empty()) return path;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  return (error ? std::filesystem::path("/tmp") : folder) / "pcrfs";
 }
 
 }  // namespace
 
 Attributes AttributesOf(const struct stat& status) { return {status.st_mode & 07777, Nanoseconds(status.st_mtim)}; }
 
-SourceTree::SourceTree(UniqueFd root, std::optional<FileIdentity> exclude, OnSkipped on_skipped)
-    : root_(std::move(root)), exclude_(exclude), on_skipped_(std::move(on_skipped)) {}
+SourceTree::SourceTree(UniqueFd root, ListingOptions options, OnSkipped on_skipped)
+    : root_(std::move(root)), options_(std::move(options)), on_skipped_(std::move(on_skipped)) {
+  options_.spool = SpoolPath(options_.spool);
+}
 
-Result<SourceTree> SourceTree::Open(const std::string& source, std::optional<FileIdentity> exclude,
-                                    OnSkipped on_skipped) {
+Result<SourceTree> SourceTree::Open(const std::string& source, ListingOptions options, OnSkipped on_skipped) {
   UniqueFd root(open(source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.valid()) return SystemFail("cannot open the source folder " + Quoted(source), errno);
-  SourceTree tree(std::move(root), exclude, std::move(on_skipped));
-  if (auto entered = tree.Enter(""); !entered)
-    return Fail(ErrorCode::kIo, "source folder " + Quoted(source) + ": " + entered.error().detail);
+  SourceTree tree(std::move(root), std::move(options), std::move(on_skipped));
+  auto skipped = tree.Enter("");
+  if (!skipped) return PassOn(std::move(skipped));
+  if (*skipped) return Fail(ErrorCode::kIo, "source folder " + Quoted(source) + ": " + (*skipped)->detail);
   Folder& top = tree.above_.back();
   top.announced = true;
   tree.ready_.push_back({SourceKind::kFolder, "", 0, top.attributes});
   return tree;
 }
 
-std::optional<SourceRecord> SourceTree::Next() {
+Result<std::optional<SourceRecord>> SourceTree::Next() {
   while (ready_.empty() && !above_.empty()) {
     Folder& folder = above_.back();
-    if (folder.next_child == folder.children.size()) {
+    auto child = NextChild(folder);
+    if (!child) return PassOn(std::move(child));
+    if (!*child) {
       Leave();
       continue;
     }
-    Child child = std::move(folder.children[folder.next_child++]);
-    const bool is_folder = child.key.back() == '/';
-    if (is_folder) child.key.pop_back();
-    std::string path = Joined(folder.path, child.key);
-    if (!is_folder)
-      Announce({SourceKind::kFile, std::move(path), child.size, child.attributes});
-    else if (auto entered = Enter(path); !entered)
-      on_skipped_(path, entered.error());
+    std::string& key = (*child)->key;
+    const bool is_folder = key.back() == '/';
+    if (is_folder) key.pop_back();
+    std::string path = Joined(folder.path, key);
+    if (!is_folder) {
+      Announce({SourceKind::kFile, std::move(path), (*child)->size, (*child)->attributes});
+      continue;
+    }
+    auto skipped = Enter(path);
+    if (!skipped) return PassOn(std::move(skipped));
+    if (*skipped) on_skipped_(path, **skipped);
   }
   if (ready_.empty()) return std::nullopt;
   SourceRecord record = std::move(ready_.front());
@@ -104,39 +112,67 @@ std::optional<SourceRecord> SourceTree::Next() {
 }
 
 // Lists a folder and makes it the current one.
-tl::expected<void, Skipped> SourceTree::Enter(const std::string& path) {
-  const auto skip = [](SkipReason reason, std::string detail) {
-    return tl::unexpected<Skipped>({reason, std::move(detail)});
-  };
+Result<std::optional<Skipped>> SourceTree::Enter(const std::string& path) {
   const UniqueFd fd(openat(root_.get(), path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status;
   if (!fd.valid() || fstat(fd.get(), &status) != 0)
-    return skip(SkipReason::kUnreadable, SystemFail("cannot be opened", errno).value().message);
+    return Skipped{SkipReason::kUnreadable, SystemFail("cannot be opened", errno).value().message};
   const FileIdentity identity = IdentityOf(status);
-  if (identity == exclude_) return skip(SkipReason::kDataset, "it is the data set that is being written");
+  if (identity == options_.leave_out) return Skipped{SkipReason::kDataset, "it is the data set that is being written"};
   for (const Folder& folder : above_)
     if (folder.identity == identity)
-      return skip(SkipReason::kBrokenLink, "a symbolic link leads back to " +
-                                               (folder.path.empty() ? "the source folder" : Quoted(folder.path)) +
-                                               ", which holds it");
-  auto children = ListChildren(fd.get(), path);
-  if (!children) return skip(SkipReason::kUnreadable, std::move(children.error().message));
-  above_.push_back({path, AttributesOf(status), identity, std::move(*children), 0, false});
-  return {};
+      return Skipped{SkipReason::kBrokenLink, "a symbolic link leads back to " +
+                                                  (folder.path.empty() ? "the source folder" : Quoted(folder.path)) +
+                                                  ", which holds it"};
+  SortedSpool children(options_.spool, options_.memory);
+  auto failure = ListChildren(fd.get(), path, children);
+  if (!failure) return PassOn(std::move(failure));
+  if (*failure) return Skipped{SkipReason::kUnreadable, std::move((*failure)->message)};
+  above_.push_back({path, AttributesOf(status), identity, std::move(children)});
+  return std::nullopt;
 }
 
-Result<std::vector<SourceTree::Child>> SourceTree::ListChildren(int fd, const std::string& path) const {
-  auto names = ReadNames(fd);
-  if (!names) return PassOn(std::move(names));
-  std::vector<Child> children;
-  for (const std::string& name : *names)
-    if (auto child = Inspect(fd, path, name)) children.push_back(std::move(*child));
-  std::sort(children.begin(), children.end(), [](const Child& a, const Child& b) { return a.key < b.key; });
-  return children;
+Result<std::optional<Error>> SourceTree::ListChildren(int fd, const std::string& path, SortedSpool& children) {
+  const Directory directory = OpenDirectory(fd);
+  if (!directory) return SystemFail("cannot be listed", errno).value();
+  ByteWriter value;
+  while (true) {
+    errno = 0;
+    const struct dirent* entry = readdir(directory.get());
+    if (entry == nullptr) break;
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    const auto child = Inspect(fd, path, name);
+    if (!child) continue;
+    value.Clear();
+    value.U64(child->size);
+    value.U32(child->attributes.mode);
+    value.U64(static_cast<uint64_t>(child->attributes.mtime_ns));
+    if (auto added = children.Add(AsBytes(child->key), value.bytes()); !added) return PassOn(std::move(added));
+  }
+  if (errno != 0) return SystemFail("cannot be listed", errno).value();
+  return std::nullopt;
+}
+
+// A folder that changes while it is listed may give a name twice.
+Result<std::optional<SourceTree::Child>> SourceTree::NextChild(Folder& folder) {
+  while (true) {
+    auto record = folder.children.Next();
+    if (!record) return PassOn(std::move(record));
+    if (!*record) return std::nullopt;
+    const std::string_view key = AsText((*record)->key);
+    if (key == folder.last_key) continue;
+    folder.last_key = key;
+    ByteReader value((*record)->value);
+    Child child{folder.last_key, value.U64(), {}};
+    child.attributes.mode = value.U32();
+    child.attributes.mtime_ns = static_cast<int64_t>(value.U64());
+    return child;
+  }
 }
 
 // What `name` is, links followed; nothing, and a report, when it cannot be packed.
-std::optional<SourceTree::Child> SourceTree::Inspect(int fd, const std::string& path, const std::string& name) const {
+std::optional<SourceTree::Child> SourceTree::Inspect(int fd, const std::string& path, const std::string& name) {
   const std::string full = Joined(path, name);
   const auto skip = [&](SkipReason reason, std::string detail) {
     on_skipped_(full, {reason, std::move(detail)});
@@ -145,8 +181,13 @@ std::optional<SourceTree::Child> SourceTree::Inspect(int fd, const std::string& 
   if (name.size() > kMaxNameBytes) return skip(SkipReason::kOverLimits, "its name is longer than 255 bytes");
   if (full.size() > kMaxPathBytes) return skip(SkipReason::kOverLimits, "its path is longer than 4,095 bytes");
   struct stat status;
-  if (fstatat(fd, name.c_str(), &status, 0) != 0) {
-    const int error = errno;
+  const bool there = fstatat(fd, name.c_str(), &status, 0) == 0;
+  const int error = errno;
+  if (options_.exclude.Excludes(full, there && S_ISDIR(status.st_mode))) {
+    ++excluded_;
+    return std::nullopt;
+  }
+  if (!there) {
     struct stat link;
     const bool dangling = error == ENOENT && fstatat(fd, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0;
     if (dangling) return skip(SkipReason::kBrokenLink, "it is a symbolic link to something that does not exist");
@@ -171,7 +212,7 @@ void SourceTree::Announce(SourceRecord item) {
 
 // Ends the current folder; one in which no item was found is an item itself.
 void SourceTree::Leave() {
-  const Folder folder = std::move(above_.back());
+  Folder folder = std::move(above_.back());
   above_.pop_back();
   if (!folder.announced) Announce({SourceKind::kEmptyFolder, folder.path, 0, folder.attributes});
 }

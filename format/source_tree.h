@@ -5,8 +5,9 @@
 // folder above, sockets, FIFOs, devices, folders that cannot be listed, paths over the format's limits) goes to
 // `on_skipped` and the listing goes on. Whether a file can be read shows only when it is read.
 //
-// Owns one file descriptor. Memory grows with the entries of the folders on the way down to the current one, not with
-// the tree. One thread at a time. Sizes are bytes. Errors: Open fails when SOURCE itself cannot be listed.
+// Owns one file descriptor. Memory does not grow with the tree nor with its folders: of each folder on the way down to
+// the current one, 1 MiB of names are held, and more in a temporary file. One thread at a time. Sizes are bytes.
+// Errors: Open fails when SOURCE itself cannot be listed, Next when a temporary file is needed and cannot be had.
 #ifndef PCRFS_FORMAT_SOURCE_TREE_H_
 #define PCRFS_FORMAT_SOURCE_TREE_H_
 
@@ -21,9 +22,11 @@
 
 #include "format/entry.h"
 #include "format/error.h"
+#include "format/exclude_list.h"
 #include "format/file.h"
 #include "format/shard_index.h"
 #include "format/skipped.h"
+#include "format/sorted_spool.h"
 
 namespace pcrfs {
 
@@ -60,14 +63,22 @@ struct FileIdentity {
 // `path` relative to SOURCE, raw bytes; the detail does not name it.
 using OnSkipped = std::function<void(const std::string& path, const Skipped& why)>;
 
+struct ListingOptions {
+  std::optional<FileIdentity> leave_out = {};  // a folder, wherever it turns up: the data set that is being written
+  ExcludeList exclude = {};
+  std::string spool = {};           // path beside which temporary files are made; empty: in $TMPDIR or /tmp
+  size_t memory = size_t{1} << 20;  // for each folder; a shuffled list takes 32 times as much
+};
+
 class SourceTree {
  public:
-  // `exclude` is a folder that is left out wherever it turns up: the data set that is being written.
-  [[nodiscard]] static Result<SourceTree> Open(const std::string& source, std::optional<FileIdentity> exclude,
-                                               OnSkipped on_skipped);
+  [[nodiscard]] static Result<SourceTree> Open(const std::string& source, ListingOptions options, OnSkipped on_skipped);
 
   // The next record, nothing after the last.
-  [[nodiscard]] std::optional<SourceRecord> Next();
+  [[nodiscard]] Result<std::optional<SourceRecord>> Next();
+
+  // Files and folders left out so far because options.exclude says so, not counting what is below such folders.
+  [[nodiscard]] uint64_t excluded() const { return excluded_; }
 
  private:
   struct Child {
@@ -79,22 +90,26 @@ class SourceTree {
     std::string path;
     Attributes attributes;
     FileIdentity identity;
-    std::vector<Child> children;
-    size_t next_child = 0;
-    bool announced = false;  // its record was given out
+    SortedSpool children;
+    std::string last_key = {};  // of the child that was given out last
+    bool announced = false;     // its record was given out
   };
 
-  SourceTree(UniqueFd root, std::optional<FileIdentity> exclude, OnSkipped on_skipped);
+  SourceTree(UniqueFd root, ListingOptions options, OnSkipped on_skipped);
 
-  tl::expected<void, Skipped> Enter(const std::string& path);
-  Result<std::vector<Child>> ListChildren(int fd, const std::string& path) const;
-  std::optional<Child> Inspect(int fd, const std::string& path, const std::string& name) const;
+  // Why the folder cannot be packed; an error ends the listing.
+  Result<std::optional<Skipped>> Enter(const std::string& path);
+  // The value is why the folder cannot be listed, or nothing.
+  Result<std::optional<Error>> ListChildren(int fd, const std::string& path, SortedSpool& children);
+  std::optional<Child> Inspect(int fd, const std::string& path, const std::string& name);
+  Result<std::optional<Child>> NextChild(Folder& folder);
   void Announce(SourceRecord item);
   void Leave();
 
   UniqueFd root_;
-  std::optional<FileIdentity> exclude_;
+  ListingOptions options_;
   OnSkipped on_skipped_;
+  uint64_t excluded_ = 0;
   std::vector<Folder> above_;       // from SOURCE down to the folder that is being listed
   std::deque<SourceRecord> ready_;  // to be given out: an item, after the folders above it
 };

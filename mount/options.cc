@@ -38,7 +38,11 @@ constexpr char kManifestFooter[] =
 checks a source folder; likewise original/ of a mount, when the data set was packed with --exact.)";
 
 constexpr char kPackFooter[] =
-    R"(The report has one JSON object a line, by path, for each file but those that were converted and can be restored:
+    R"(A GLOB without '/' is compared with the name of every file and folder, one that holds a '/' with the whole path from
+SOURCE. '*' and '?' stand for anything but '/', '[...]' and '\' are as in a shell, '**' between slashes stands for any
+folders; with '/' at its end a GLOB is for folders only. What lies below an excluded folder is left out, too:
+  --exclude '.*' --exclude '*.tmp' --exclude /val/ --exclude 'train/**/thumbs'
+The report has one JSON object a line, by path, for each file but those that were converted and can be restored:
   path      relative to SOURCE; where it is not UTF-8, what is not is U+FFFD, and path_hex has all its bytes as hex
   kind      converted (not restorable), kept (as it was), opaque (whole, the same at every level), skipped
   reason    of converted: not_restorable; of kept: progressive
@@ -137,6 +141,15 @@ void Define(CLI::App& app, PackCommand& command) {
   AddParsed(app, "--order", command.options.order, ParsePackOrder,
             "Order of files in shards: path, shuffle or shuffle:SEED (default path)", "path, shuffle or shuffle:SEED")
       ->type_name("ORDER");
+  const auto exclude = [&command](const std::vector<std::string>& globs) {
+    auto list = ExcludeList::Of(globs);
+    if (!list) throw CLI::ValidationError("--exclude", list.error().message);
+    command.options.exclude = *std::move(list);
+  };
+  app.add_option_function<std::vector<std::string>>("--exclude", exclude,
+                                                    "Leave out what the glob matches, below; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("GLOB");
   app.add_flag("--exact", command.options.encode.exact,
                "Keep whole whatever would not come back byte for byte, so that every source file does");
   app.add_flag(

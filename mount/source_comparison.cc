@@ -18,6 +18,7 @@
 #include "format/jpeg_parser.h"
 #include "format/jpeg_picture.h"
 #include "format/memory_gate.h"
+#include "format/pack_options.h"
 #include "format/source_file.h"
 #include "format/source_tree.h"
 #include "format/worker_threads.h"
@@ -185,15 +186,22 @@ class Comparison {
     }
     struct stat status {};
     if (stat(dataset_.path().c_str(), &status) != 0) return SystemFail("looking at " + Quoted(dataset_.path()), errno);
-    auto tree = SourceTree::Open(source_path_, FileIdentity{status.st_dev, status.st_ino},
-                                 [this](const std::string& path, const Skipped& why) { SkippedInSource(path, why); });
+    const auto options = ParsePackOptions(dataset_.index().pack_options);  // those of a later release exclude nothing
+    auto tree = SourceTree::Open(
+        source_path_, {FileIdentity{status.st_dev, status.st_ino}, options ? options->exclude : ExcludeList()},
+        [this](const std::string& path, const Skipped& why) { SkippedInSource(path, why); });
     if (!tree) return PassOn(std::move(tree));
     paths_.Sort();
-    while (const auto record = tree->Next()) {
+    while (true) {
+      auto next = tree->Next();
+      if (!next) return PassOn(std::move(next));
+      if (!*next) break;
+      const SourceRecord* record = &**next;
       const bool folder = record->kind == SourceKind::kEmptyFolder;
       if (record->is_item() && !record->path.empty() && !paths_.Contains(folder ? record->path + '/' : record->path))
         Differ((folder ? "the folder " : "") + Quoted(record->path) + " is in the source, but not in the data set");
     }
+    totals_.left_aside += tree->excluded();
     return {};
   }
 

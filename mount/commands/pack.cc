@@ -94,6 +94,7 @@ std::string Summary(const PackSummary& summary, double seconds) {
     AddCount(text, summary.opaque_by_reason[i], std::string("kept whole at every level: ") + kOpaqueWords[i]);
   for (size_t i = 0; i < kSkipReasons; ++i)
     AddCount(text, summary.skipped_by_reason[i], std::string("skipped: ") + kSkipWords[i]);
+  AddCount(text, summary.excluded, "excluded, what lies below excluded folders not counted");
   text << std::setw(12) << summary.source_bytes << "  bytes before\n"
        << std::setw(12) << summary.stored_bytes << "  bytes after, in " << Counted(summary.shards, "shard");
   if (summary.source_bytes > 0)

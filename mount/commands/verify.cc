@@ -26,7 +26,7 @@ std::string Summary(const SourceComparison& totals) {
                      HumanBytes(static_cast<double>(totals.bytes)) + ": " +
                      (totals.differences == 0 ? "no difference" : Counted(totals.differences, "difference")) + "\n";
   if (totals.left_aside > 0)
-    text += "left aside in the source, since no pack holds it (a socket, a link to nothing, a path over the limits): " +
+    text += "left aside in the source, since no pack holds it (a socket, a link to nothing, a path over the limits, what was excluded): " +
             std::to_string(totals.left_aside) + "\n";
   return text;
 }

@@ -20,16 +20,17 @@ using testing::TempDir;
 using ::testing::UnorderedElementsAreArray;
 using testing::WriteFile;
 
-std::vector<SourceRecord> List(const std::string& source, const PackOrder& order, uint64_t* folders = nullptr) {
+std::vector<SourceRecord> List(const std::string& source, const PackOrder& order, uint64_t* folders = nullptr,
+                               size_t memory = size_t{1} << 20) {
   std::vector<SourceRecord> records;
   auto listed = ListInPackOrder(
-      source, {}, order, [](const std::string& path, const Skipped&) { ADD_FAILURE() << path; },
+      source, {.memory = memory}, order, [](const std::string& path, const Skipped&) { ADD_FAILURE() << path; },
       [&](const SourceRecord& record) -> Result<void> {
         records.push_back(record);
         return {};
       });
   EXPECT_TRUE(listed) << listed.error().message;
-  if (folders != nullptr) *folders = *listed;
+  if (folders != nullptr) *folders = listed->folders;
   return records;
 }
 
@@ -95,6 +96,13 @@ TEST_F(PackListing, ShuffledRecordsFormATreeWithTheSameFoldersAndSummary) {
     folders.merge(in_shard);
   }
   EXPECT_THAT(folders, ElementsAre("a", "a/b", "a/b/c", "d", "g", "g/h"));
+}
+
+TEST_F(PackListing, AShuffledListThatDoesNotFitInMemoryIsTheSame) {
+  for (int i = 0; i < 500; ++i) WriteFile(dir / ("a/wide/" + std::to_string(i)), "1");
+  const std::vector<SourceRecord> records = List(dir.path(), {true, 5});
+  EXPECT_GT(records.size(), 500U);
+  EXPECT_EQ(List(dir.path(), {true, 5}, nullptr, 100), records);
 }
 
 TEST_F(PackListing, TheSinksErrorEndsIt) {

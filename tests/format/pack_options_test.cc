@@ -22,18 +22,20 @@ TEST(PackOptionsText, IsReadBackAsItWasWritten) {
   EXPECT_EQ(PackOptionsText(options), "order=path\nrecord-bytes=67108864\nrecord-images=256\n");
   for (const bool exact : {false, true}) {
     for (const PackOrder order : {PackOrder{}, PackOrder{true, 7}}) {
-      options = {0, 12, 3456, order, {exact, !exact}};
+      options = {0, 12, 3456, order, {exact, !exact}, ExcludeList::Of({"*.tmp", "a%\nb/\xff"}).value()};
       const auto read = ParsePackOptions(PackOptionsText(options));
       ASSERT_TRUE(read) << read.error().message;
       EXPECT_EQ(PackOptionsText(*read), PackOptionsText(options));
       EXPECT_EQ(read->order, order);
+      EXPECT_EQ(read->exclude, options.exclude);
       EXPECT_EQ(read->encode.exact, exact);
     }
   }
 }
 
 TEST(PackOptionsText, OfALaterReleaseOrOutOfRangeIsRefused) {
-  for (const char* text : {"zoom=1\n", "exact=2\n", "order=size\n", "record-images=-1\n", "record-images\n"}) {
+  for (const char* text : {"zoom=1\n", "exact=2\n", "order=size\n", "record-images=-1\n", "record-images\n",
+                           "exclude=%0\n", "exclude=%zz\n"}) {
     const auto read = ParsePackOptions(text);
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().code, ErrorCode::kUnsupported) << text;
@@ -41,6 +43,15 @@ TEST(PackOptionsText, OfALaterReleaseOrOutOfRangeIsRefused) {
   }
   EXPECT_FALSE(ParsePackOptions("record-images=0\n"));
   EXPECT_FALSE(ParsePackOptions("record-bytes=99999999999\n"));
+  EXPECT_FALSE(ParsePackOptions("exclude=\n"));
+}
+
+TEST(PackOptionsText, GlobsBeyondThePlansRoomAreRefused) {
+  PackOptions options;
+  options.exclude = ExcludeList::Of({std::string(5000, 'x')}).value();
+  const auto checked = CheckPackOptions(options);
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message, HasSubstr("longer than 4,000 bytes"));
 }
 
 }  // namespace

@@ -39,15 +39,20 @@ struct Listing {
   }
 };
 
-Listing List(const std::string& source, std::optional<FileIdentity> exclude = std::nullopt) {
+Listing List(const std::string& source, const ListingOptions& options = {}) {
   Listing listing;
-  auto tree = SourceTree::Open(source, exclude, [&](const std::string& path, const Skipped& why) {
+  auto tree = SourceTree::Open(source, options, [&](const std::string& path, const Skipped& why) {
     EXPECT_TRUE(listing.skipped.emplace(path, why.detail).second) << path << " reported twice";
   });
   EXPECT_TRUE(tree) << tree.error().message;
   if (!tree) return listing;
-  while (auto record = tree->Next()) listing.records.push_back(*record);
-  EXPECT_FALSE(tree->Next());
+  while (true) {
+    auto record = tree->Next();
+    EXPECT_TRUE(record) << record.error().message;
+    if (!record || !*record) break;
+    listing.records.push_back(**record);
+  }
+  EXPECT_FALSE(tree->Next().value());
   return listing;
 }
 
@@ -209,7 +214,7 @@ TEST(SourceTree, SkipsTheExcludedFolderWhereverALinkFindsIt) {
   WriteFile(dir / "b", "1");
   struct stat status;
   ASSERT_EQ(stat((other / "data").c_str(), &status), 0);
-  const Listing listing = List(dir.path(), FileIdentity{status.st_dev, status.st_ino});
+  const Listing listing = List(dir.path(), {.leave_out = FileIdentity{status.st_dev, status.st_ino}});
   EXPECT_THAT(listing.Lines(), ElementsAre("D ", "E a", "F b"));
   EXPECT_THAT(listing.skipped, ElementsAre(Pair("a/data", HasSubstr("data set that is being written"))));
 }
@@ -243,14 +248,42 @@ TEST(SourceTree, ReportsPathsOverTheLimitAndListsThoseAtIt) {
   EXPECT_THAT(listing.skipped[folder + std::string(254, 'g') + "/h"], HasSubstr("4,095"));
 }
 
+TEST(SourceTree, FoldersThatDoNotFitInMemoryAreListedInTheSameOrder) {
+  TempDir dir;
+  for (int i = 0; i < 3000; ++i) WriteFile(dir / ("wide/" + std::to_string(i * 7919 % 3000)), "1");
+  for (int i = 0; i < 300; ++i) WriteFile(dir / ("folders/" + std::to_string(i) + "/x"), "1");
+  const Listing in_memory = List(dir.path());
+  EXPECT_EQ(in_memory.records.size(), 3603U);
+  EXPECT_EQ(List(dir.path(), {.spool = dir / "spool", .memory = 1000}).records, in_memory.records);
+}
+
+TEST(SourceTree, SaysWhenThereIsNoPlaceForALongList) {
+  TempDir dir;
+  for (int i = 0; i < 100; ++i) WriteFile(dir / std::to_string(i), "1");
+  auto tree = SourceTree::Open(dir.path(), {.spool = dir / "no/where/spool", .memory = 1000}, nullptr);
+  ASSERT_FALSE(tree);
+  EXPECT_THAT(tree.error().message, HasSubstr("no/where"));
+}
+
+TEST(SourceTree, LeavesOutWhatIsExcludedAndWhatIsBelow) {
+  TempDir dir;
+  for (const char* path : {"a/keep", "a/.hidden", "a/deep/x.tmp", "b/x.tmp/file", "only/one.tmp", "c/b/file"})
+    WriteFile(dir / path, "1");
+  MakeLink("nowhere", dir / "dangling.tmp");
+  const ListingOptions options{.exclude = ExcludeList::Of({"*.tmp", ".*", "/c/b/"}).value()};
+  const Listing listing = List(dir.path(), options);
+  EXPECT_THAT(listing.Lines(), ElementsAre("D ", "D a", "E a/deep", "F a/keep", "E b", "E c", "E only"));
+  EXPECT_THAT(listing.skipped, IsEmpty());
+}
+
 TEST(SourceTree, RefusesASourceThatIsNoFolder) {
   TempDir dir;
   WriteFile(dir / "file", "1");
-  auto missing = SourceTree::Open(dir / "missing", std::nullopt, nullptr);
+  auto missing = SourceTree::Open(dir / "missing", {}, nullptr);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(missing.error().message, HasSubstr("missing"));
-  auto file = SourceTree::Open(dir / "file", std::nullopt, nullptr);
+  auto file = SourceTree::Open(dir / "file", {}, nullptr);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().code, ErrorCode::kNotDirectory);
 }

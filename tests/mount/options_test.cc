@@ -73,6 +73,10 @@ TEST(ParseCommandLine, PackWithAllItsOptions) {
   EXPECT_TRUE(flags.options.encode.exact && flags.options.encode.rescan && flags.strict);
   EXPECT_EQ(flags.report, "r");
 
+  const auto excluding = MustParse<PackCommand>({"pack", "--exclude", "*.tmp", "--exclude=/val/", "src", "dst"});
+  EXPECT_THAT(excluding.options.exclude.globs(), ::testing::ElementsAre("*.tmp", "/val/"));
+  EXPECT_EQ(excluding.source, "src");
+
   const auto full = MustParse<PackCommand>(
       {"pack", "src", "dst", "--jobs", "4", "--record-images", "1024", "--record-bytes=10MB", "--order", "shuffle:7"});
   EXPECT_EQ(full.options.jobs, 4u);
@@ -91,6 +95,7 @@ TEST(ParseCommandLine, PackRefusesValuesOutOfRange) {
     ExpectUsageError({"pack", "src", "dst", "--record-bytes", size}, "--record-bytes");
   ExpectUsageError({"pack", "src", "dst", "--record-bytes", "2GiB"}, "from 1 byte to 1GiB");
   ExpectUsageError({"pack", "src", "dst", "--order", "size"}, "path, shuffle or shuffle:SEED");
+  ExpectUsageError({"pack", "src", "dst", "--exclude", "a//b"}, "'a//b' excludes nothing");
   ExpectUsageError({"pack", "src", "dst", "--jobs", "0"}, "--jobs");
   ExpectUsageError({"pack", "src", "dst", "--jobs", "many"}, "--jobs");
   ExpectUsageError({"pack", "src", "dst", "third"}, "third");

@@ -77,6 +77,19 @@ TEST_F(SourceProof, WhatNoPackHoldsIsNoDifference) {
   EXPECT_THAT(result.out, HasSubstr(": 3\n"));
 }
 
+TEST_F(SourceProof, WhatWasExcludedIsNoDifference) {
+  const testing::TempDir folder;
+  const ProgramResult packed = photos_.Pcrfs(
+      {"pack", photos_.source(), folder / "set", "--exclude", "*.jpg", "--exclude", "/return\r", "--exclude", "a%\n*"});
+  ASSERT_EQ(packed.status, 0) << packed.err;
+  EXPECT_THAT(packed.out, HasSubstr("  excluded"));
+  const ProgramResult result = photos_.Pcrfs({"verify", folder / "set", "--source", photos_.source()});
+  EXPECT_EQ(result.status, 0) << result.out;
+  const ProgramResult listed = photos_.Pcrfs({"ls", folder / "set"});
+  EXPECT_THAT(listed.out, Not(HasSubstr("return")));
+  EXPECT_THAT(listed.out, HasSubstr("nothing"));
+}
+
 TEST_F(SourceProof, AFileThatTheDataSetLacksIsADifference) {
   WriteFile(*this / "n00/new \xff.jpg", MakeJpeg({}));
   ExpectDifference("'n00/new \\xff.jpg' is in the source, but not in the data set");
