@@ -27,6 +27,17 @@ bool IsOwnName(std::string_view name) {
          ParseShardFileName(name);
 }
 
+// Inside a data set, another would be taken for files that do not belong there, and deleted with it.
+Result<void> CheckInNoDataset(const std::string& dataset) {
+  for (fs::path above = fs::path(dataset).parent_path();; above = above.parent_path()) {
+    struct stat status;
+    if (stat((above / kDatasetIndexName).c_str(), &status) == 0)
+      return Fail(ErrorCode::kInvalidArgument,
+                  Quoted(dataset) + " would lie inside the data set " + Quoted(above.string()));
+    if (above == above.parent_path()) return {};
+  }
+}
+
 }  // namespace
 
 Result<std::string> RealPath(const std::string& path) {
@@ -42,6 +53,22 @@ Result<void> CheckApart(const std::string& source, const std::string& dataset) {
   if (!IsWithin(source, dataset) && !IsWithin(dataset, source)) return {};
   return Fail(ErrorCode::kInvalidArgument, "the source folder " + Quoted(source) + " and the data set " +
                                                Quoted(dataset) + " must not contain one another");
+}
+
+Result<PackPaths> FindPackPaths(const std::string& source, const std::string& dataset) {
+  if (source.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the source folder is empty");
+  if (dataset.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the data set is empty");
+  auto real_source = RealPath(source);
+  if (!real_source) return PassOn(std::move(real_source));
+  struct stat status;
+  if (stat(real_source->c_str(), &status) != 0) return SystemFail("the source folder " + Quoted(source), errno);
+  if (!S_ISDIR(status.st_mode))
+    return Fail(ErrorCode::kNotDirectory, "the source " + Quoted(source) + " is not a folder");
+  auto real_dataset = RealPath(dataset);
+  if (!real_dataset) return PassOn(std::move(real_dataset));
+  if (auto apart = CheckApart(*real_source, *real_dataset); !apart) return PassOn(std::move(apart));
+  if (auto outside = CheckInNoDataset(*real_dataset); !outside) return PassOn(std::move(outside));
+  return PackPaths{*std::move(real_source), *std::move(real_dataset)};
 }
 
 Result<std::vector<std::string>> NamesIn(const std::string& folder) {

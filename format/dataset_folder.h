@@ -24,6 +24,13 @@ inline constexpr std::string_view kAppendPlanName = "append.plan";
 // Both as RealPath gives them.
 [[nodiscard]] Result<void> CheckApart(const std::string& source, const std::string& dataset);
 
+// Of the folder SOURCE and the data set that is to be made of it, as RealPath gives them, after a look at whether that
+// can be.
+struct PackPaths {
+  std::string source, dataset;
+};
+[[nodiscard]] Result<PackPaths> FindPackPaths(const std::string& source, const std::string& dataset);
+
 [[nodiscard]] Result<std::vector<std::string>> NamesIn(const std::string& folder);
 
 // Whether a file of that name is what a killed writer left half done.

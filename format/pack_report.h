@@ -17,6 +17,11 @@ class PackReport {
  public:
   explicit PackReport(PackObserver& observer) : observer_(observer) {}
 
+  // Of a file of SOURCE, while it is listed.
+  void Listed(uint64_t size) {
+    const std::lock_guard lock(mutex_);
+    observer_.OnListing(++listed_files_, listed_bytes_ += size);
+  }
   void SetTotal(uint64_t files, uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     progress_.files_total = files;
@@ -68,6 +73,7 @@ class PackReport {
  private:
   std::mutex mutex_;
   PackObserver& observer_;
+  uint64_t listed_files_ = 0, listed_bytes_ = 0;
   PackProgress progress_;
   PackSummary summary_;
 };

@@ -20,25 +20,14 @@
 #include "format/pack_pipeline.h"
 #include "format/pack_plan.h"
 #include "format/pack_report.h"
-#include "format/plan_comparison.h"
 #include "format/pack_source.h"
+#include "format/plan_comparison.h"
 #include "format/shard_partition.h"
 
 namespace pcrfs {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Inside a data set, another would be taken for files that do not belong there, and deleted with it.
-Result<void> CheckInNoDataset(const std::string& dataset) {
-  for (fs::path above = fs::path(dataset).parent_path();; above = above.parent_path()) {
-    struct stat status;
-    if (stat((above / kDatasetIndexName).c_str(), &status) == 0)
-      return Fail(ErrorCode::kInvalidArgument,
-                  Quoted(dataset) + " would lie inside the data set " + Quoted(above.string()));
-    if (above == above.parent_path()) return {};
-  }
-}
 
 // One pack, from the lock on.
 class Packer {
@@ -114,8 +103,12 @@ class Packer {
     struct stat status;
     if (stat(dataset_.c_str(), &status) != 0) return SystemFail("looking at " + Quoted(dataset_), errno);
     auto totals = ListInPackOrder(
-        source_, {FileIdentity{status.st_dev, status.st_ino}, options_.exclude, PathOf(kPackPlanName)}, options_.order,
-        [&](const std::string& path, const Skipped& why) { report_.Skipped(path, why); }, sink);
+        source_,
+        {.leave_out = FileIdentity{status.st_dev, status.st_ino},
+         .exclude = options_.exclude,
+         .on_file = [&](uint64_t size) { report_.Listed(size); },
+         .spool = PathOf(kPackPlanName)},
+        options_.order, [&](const std::string& path, const Skipped& why) { report_.Skipped(path, why); }, sink);
     if (!totals) return PassOn(std::move(totals));
     report_.summary().directories = totals->folders;
     report_.summary().excluded = totals->excluded;
@@ -182,23 +175,13 @@ class Packer {
 Result<PackSummary> Pack(const std::string& source, const std::string& dataset, const PackOptions& options,
                          PackObserver& observer) {
   if (auto checked = CheckPackOptions(options); !checked) return PassOn(std::move(checked));
-  if (source.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the source folder is empty");
-  if (dataset.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the data set is empty");
-  auto real_source = RealPath(source);
-  if (!real_source) return PassOn(std::move(real_source));
-  struct stat status;
-  if (stat(real_source->c_str(), &status) != 0) return SystemFail("the source folder " + Quoted(source), errno);
-  if (!S_ISDIR(status.st_mode))
-    return Fail(ErrorCode::kNotDirectory, "the source " + Quoted(source) + " is not a folder");
-  auto real_dataset = RealPath(dataset);
-  if (!real_dataset) return PassOn(std::move(real_dataset));
-  if (auto apart = CheckApart(*real_source, *real_dataset); !apart) return PassOn(std::move(apart));
-  if (auto outside = CheckInNoDataset(*real_dataset); !outside) return PassOn(std::move(outside));
+  auto paths = FindPackPaths(source, dataset);
+  if (!paths) return PassOn(std::move(paths));
   std::error_code error;
-  const bool created = fs::create_directories(*real_dataset, error);
+  const bool created = fs::create_directories(paths->dataset, error);
   if (error) return SystemFail("making the folder " + Quoted(dataset), error.value());
-  auto summary = Packer(*real_source, *real_dataset, options, observer).Run();
-  if (!summary && created) rmdir(real_dataset->c_str());  // stays when a plan or shards are in it
+  auto summary = Packer(paths->source, paths->dataset, options, observer).Run();
+  if (!summary && created) rmdir(paths->dataset.c_str());  // stays when a plan or shards are in it
   return summary;
 }
 

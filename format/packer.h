@@ -50,6 +50,8 @@ struct PackSummary {
 class PackObserver {
  public:
   virtual ~PackObserver() = default;
+  // While SOURCE is listed: so far.
+  virtual void OnListing(uint64_t /*files*/, uint64_t /*bytes*/) {}
   virtual void OnProgress(const PackProgress&) {}
   // Each file that is not an ordinary conversion, in no particular order; `path` relative to SOURCE, raw bytes.
   virtual void OnSkipped(const std::string& /*path*/, const Skipped&) {}

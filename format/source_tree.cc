@@ -199,6 +199,7 @@ std::optional<SourceTree::Child> SourceTree::Inspect(int fd, const std::string& 
   if (!S_ISREG(status.st_mode)) return skip(SkipReason::kSpecialFile, WhatItIs(status.st_mode));
   const auto size = static_cast<uint64_t>(status.st_size);
   if (size > kMaxSourceBytes) return skip(SkipReason::kOverLimits, "it is larger than the format holds, 4 TiB");
+  if (options_.on_file) options_.on_file(size);
   return Child{name, size, attributes};
 }
 

@@ -66,6 +66,7 @@ using OnSkipped = std::function<void(const std::string& path, const Skipped& why
 struct ListingOptions {
   std::optional<FileIdentity> leave_out = {};  // a folder, wherever it turns up: the data set that is being written
   ExcludeList exclude = {};
+  std::function<void(uint64_t size)> on_file = {};  // called as each file is found, long before its record comes
   std::string spool = {};           // path beside which temporary files are made; empty: in $TMPDIR or /tmp
   size_t memory = size_t{1} << 20;  // for each folder; a shuffled list takes 32 times as much
 };

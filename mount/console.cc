@@ -13,6 +13,8 @@ namespace pcrfs {
 namespace {
 
 constexpr size_t kPendingLimit = 64 << 10;
+constexpr std::chrono::milliseconds kSampleInterval{250};
+constexpr std::chrono::seconds kMeterWindow{30};
 
 template <typename... Values>
 std::string Format(const char* format, Values... values) {
@@ -91,12 +93,35 @@ std::string HumanTime(double seconds) {
   return Format("%02lld:%02lld", whole / 60, whole % 60);
 }
 
-std::string HumanProgress(uint64_t done, uint64_t total, double seconds) {
-  const auto bytes = static_cast<double>(done), all = static_cast<double>(total);
-  std::string text = HumanBytes(bytes) + " of " + HumanBytes(all);
-  if (seconds < 0.5 || done == 0) return text;
-  const double rate = bytes / seconds;
-  return text + ", " + HumanBytes(rate) + "/s, " + HumanTime((all - bytes) / rate) + " left";
+void ProgressMeter::Update(uint64_t done, uint64_t total, Clock::time_point now) {
+  total_ = total;
+  last_ = {now, done};
+  if (now - samples_.back().when >= kSampleInterval) samples_.push_back(last_);
+  while (samples_.size() > 2 && now - samples_[1].when >= kMeterWindow) samples_.pop_front();
+}
+
+double ProgressMeter::seconds(Clock::time_point now) const {
+  return std::chrono::duration<double>(now - start_).count();
+}
+
+std::optional<double> ProgressMeter::bytes_per_second() const {
+  const Sample& first = samples_.front();
+  const double seconds = std::chrono::duration<double>(last_.when - first.when).count();
+  if (seconds < 0.5 || last_.done <= first.done) return std::nullopt;
+  return static_cast<double>(last_.done - first.done) / seconds;
+}
+
+std::optional<double> ProgressMeter::seconds_left() const {
+  const auto rate = bytes_per_second();
+  if (!rate) return std::nullopt;
+  return static_cast<double>(total_ - std::min(last_.done, total_)) / *rate;
+}
+
+std::string ProgressMeter::Text() const {
+  std::string text = HumanBytes(static_cast<double>(last_.done)) + " of " + HumanBytes(static_cast<double>(total_));
+  const auto rate = bytes_per_second();
+  if (!rate) return text;
+  return text + ", " + HumanBytes(*rate) + "/s, " + HumanTime(*seconds_left()) + " left";
 }
 
 std::string Counted(uint64_t number, std::string_view noun) {

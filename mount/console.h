@@ -7,6 +7,9 @@
 #define PCRFS_MOUNT_CONSOLE_H_
 
 #include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -56,8 +59,34 @@ class ProgressLine {
 // "00:12" or "1:02:03".
 [[nodiscard]] std::string HumanTime(double seconds);
 
-// Bytes and rate so far, and what is left, as "12.3 of 140.8 GB, 104 MB/s, 00:20 left".
-[[nodiscard]] std::string HumanProgress(uint64_t done, uint64_t total, double seconds);
+// How fast bytes are done now, over the last half a minute, so that what a continued job found done at its start, or a
+// fast part of it, does not promise an early end.
+class ProgressMeter {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit ProgressMeter(Clock::time_point start = Clock::now()) : start_(start), samples_{{start, 0}} {}
+
+  void Update(uint64_t done, uint64_t total, Clock::time_point now = Clock::now());
+
+  [[nodiscard]] double seconds(Clock::time_point now = Clock::now()) const;
+  // Nothing while there is too little to tell by.
+  [[nodiscard]] std::optional<double> bytes_per_second() const;
+  [[nodiscard]] std::optional<double> seconds_left() const;
+  // "12.3 GB of 141 GB, 104 MB/s, 00:20 left"
+  [[nodiscard]] std::string Text() const;
+
+ private:
+  struct Sample {
+    Clock::time_point when;
+    uint64_t done;
+  };
+
+  Clock::time_point start_;
+  std::deque<Sample> samples_;  // of the last half a minute, and one before
+  Sample last_{start_, 0};
+  uint64_t total_ = 0;
+};
 
 // "1 file", "2 files".
 [[nodiscard]] std::string Counted(uint64_t number, std::string_view noun);

@@ -52,7 +52,10 @@ The report has one JSON object a line, by path, for each file but those that wer
   detail    a sentence
 It appears whole, just before the data set does, or not at all. That of a continued pack speaks of all files, too, also
 of those that were packed before the interruption; only of a file that cannot be restored and has left SOURCE since, the
-detail is lost. --strict and the counts printed at the end are those of the whole pack, too.)";
+detail is lost. --strict and the counts printed at the end are those of the whole pack, too.
+With --json-progress, lines come on standard output once a second, with the phase first: {"phase":"listing"} with files
+and bytes so far, {"phase":"packing"} with files_done, files_total, bytes_done, bytes_total, bytes_per_second and
+seconds_left, and at the end {"phase":"done"} with the summary's counts, of a dry run {"phase":"estimate"}.)";
 
 constexpr char kProgramFooter[] =
     R"('pcrfs DATASET MOUNTPOINT [-f] [-o ...]', without a command, mounts, too, as mount(8) has it: -n, -s, -v, -t TYPE and
@@ -161,6 +164,10 @@ void Define(CLI::App& app, PackCommand& command) {
                "skipped; the data set is complete all the same");
   app.add_option("--report", command.report, "Write there what became of each file that is not an ordinary conversion")
       ->type_name("FILE");
+  app.add_flag("--dry-run", command.dry_run,
+               "Write nothing: count what would be packed, try some files, and estimate size and time");
+  app.add_flag("--json-progress", command.json_progress,
+               "Print progress and the summary as JSON, an object a line, below");
   app.footer(kPackFooter);
 }
 

@@ -39,6 +39,8 @@ struct PackCommand {
   PackOptions options;
   bool strict = false;  // exit 3 when something was kept opaque for damage, or skipped
   std::string report;   // empty: none
+  bool json_progress = false;
+  bool dry_run = false;
 };
 
 struct MountCommand {

@@ -187,9 +187,10 @@ class Comparison {
     struct stat status {};
     if (stat(dataset_.path().c_str(), &status) != 0) return SystemFail("looking at " + Quoted(dataset_.path()), errno);
     const auto options = ParsePackOptions(dataset_.index().pack_options);  // those of a later release exclude nothing
-    auto tree = SourceTree::Open(
-        source_path_, {FileIdentity{status.st_dev, status.st_ino}, options ? options->exclude : ExcludeList()},
-        [this](const std::string& path, const Skipped& why) { SkippedInSource(path, why); });
+    auto tree = SourceTree::Open(source_path_,
+                                 {.leave_out = FileIdentity{status.st_dev, status.st_ino},
+                                  .exclude = options ? options->exclude : ExcludeList()},
+                                 [this](const std::string& path, const Skipped& why) { SkippedInSource(path, why); });
     if (!tree) return PassOn(std::move(tree));
     paths_.Sort();
     while (true) {

@@ -1,14 +1,15 @@
 #include <array>
-#include <chrono>
 #include <iomanip>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
 
+#include "format/pack_estimate.h"
 #include "format/packer.h"
 #include "mount/commands/commands.h"
 #include "mount/console.h"
+#include "mount/pack_progress.h"
 #include "mount/pack_report_file.h"
 
 namespace pcrfs {
@@ -32,23 +33,16 @@ constexpr std::array<const char*, kSkipReasons> kSkipWords = {"unreadable",
                                                               "came after the pack was begun",
                                                               "the data set itself"};
 
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 class Watcher final : public PackObserver {
  public:
-  explicit Watcher(std::optional<PackReportFile>& file) : file_(file) {}
+  Watcher(std::optional<PackReportFile>& file, bool json_progress) : file_(file), progress_(json_progress) {}
 
-  void OnProgress(const PackProgress& progress) override {
-    if (!line_.Due()) return;
-    line_.Show(std::to_string(progress.files_done) + " of " + std::to_string(progress.files_total) + " files, " +
-               HumanProgress(progress.bytes_done, progress.bytes_total, seconds()));
-  }
+  void OnListing(uint64_t files, uint64_t bytes) override { progress_.Listing(files, bytes); }
+  void OnProgress(const PackProgress& progress) override { progress_.Packing(progress); }
   void OnSkipped(const std::string& path, const Skipped& why) override {
     Report({path, "skipped", ReasonName(why.reason), why.detail});
     if (++skipped_ > kSkippedShown) return;
-    line_.Clear();
+    progress_.Clear();
     const bool named = why.detail.find(Quoted(path)) != std::string::npos;
     Complain("skipped" + (named ? "" : " " + Quoted(path)) + ": " + why.detail);
   }
@@ -66,8 +60,8 @@ class Watcher final : public PackObserver {
     return written_ ? Result<void>() : WithContext("the report could not be written", written_.error());
   }
 
-  void Finish() { line_.Clear(); }
-  [[nodiscard]] double seconds() const { return SecondsSince(start_); }
+  void Finish() { progress_.Clear(); }
+  [[nodiscard]] double seconds() const { return progress_.seconds(); }
 
  private:
   void Report(const PackFinding& finding) {
@@ -76,8 +70,7 @@ class Watcher final : public PackObserver {
 
   std::optional<PackReportFile>& file_;
   Result<void> written_;
-  ProgressLine line_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  PackProgressView progress_;
   uint64_t skipped_ = 0;
 };
 
@@ -85,23 +78,63 @@ void AddCount(std::ostringstream& text, uint64_t count, const std::string& what)
   if (count > 0) text << std::setw(12) << count << "  " << what << "\n";
 }
 
-std::string Summary(const PackSummary& summary, double seconds) {
+// What became of files, a line a kind.
+std::string KindLines(const PackSummary& summary) {
   std::ostringstream text;
   AddCount(text, summary.images - summary.images_not_restorable, "converted, and can be restored byte for byte");
   AddCount(text, summary.images_not_restorable, "converted, and cannot be restored byte for byte");
   AddCount(text, summary.images_kept, "progressive, kept as it was");
   for (size_t i = 0; i < kOpaqueReasons; ++i)
     AddCount(text, summary.opaque_by_reason[i], std::string("kept whole at every level: ") + kOpaqueWords[i]);
+  return text.str();
+}
+
+std::string LeftOutLines(const PackSummary& summary) {
+  std::ostringstream text;
   for (size_t i = 0; i < kSkipReasons; ++i)
     AddCount(text, summary.skipped_by_reason[i], std::string("skipped: ") + kSkipWords[i]);
   AddCount(text, summary.excluded, "excluded, what lies below excluded folders not counted");
-  text << std::setw(12) << summary.source_bytes << "  bytes before\n"
-       << std::setw(12) << summary.stored_bytes << "  bytes after, in " << Counted(summary.shards, "shard");
-  if (summary.source_bytes > 0)
-    text << ", " << std::fixed << std::setprecision(1)
-         << 100 * static_cast<double>(summary.stored_bytes) / static_cast<double>(summary.source_bytes) << " %";
-  text << ", " << HumanTime(seconds) << "\n";
   return text.str();
+}
+
+std::string Percent(double part, double whole) {
+  std::ostringstream text;
+  if (whole > 0) text << ", " << std::fixed << std::setprecision(1) << 100 * part / whole << " %";
+  return text.str();
+}
+
+std::string Summary(const PackSummary& summary, double seconds) {
+  std::ostringstream text;
+  text << KindLines(summary) << LeftOutLines(summary);
+  text << std::setw(12) << summary.source_bytes << "  bytes before\n"
+       << std::setw(12) << summary.stored_bytes << "  bytes after, in " << Counted(summary.shards, "shard")
+       << Percent(static_cast<double>(summary.stored_bytes), static_cast<double>(summary.source_bytes)) << ", "
+       << HumanTime(seconds) << "\n";
+  return text.str();
+}
+
+std::string EstimateText(const PackEstimate& estimate) {
+  const PackSummary& tried = estimate.tried;
+  std::ostringstream text;
+  text << std::setw(12) << estimate.files << "  files would be packed, in " << Counted(tried.directories, "folder")
+       << ", " << HumanBytes(static_cast<double>(estimate.bytes)) << "\n"
+       << LeftOutLines(tried) << "Tried " << Counted(tried.images + tried.images_kept + tried.opaque_files, "file")
+       << ", " << HumanBytes(static_cast<double>(tried.source_bytes)) << ":\n"
+       << KindLines(tried) << "By that, about " << HumanBytes(estimate.stored_bytes) << " in "
+       << Counted(estimate.shards, "shard") << Percent(estimate.stored_bytes, static_cast<double>(estimate.bytes))
+       << ", in about " << HumanTime(estimate.seconds) << ". Nothing was written.\n";
+  return text.str();
+}
+
+Result<int> RunDry(const PackCommand& command) {
+  std::optional<PackReportFile> none;
+  Watcher watcher(none, command.json_progress);
+  const auto estimate = EstimatePack(command.source, command.dataset, command.options, watcher);
+  watcher.Finish();
+  if (!estimate) return tl::unexpected(estimate.error());
+  if (auto printed = Print(command.json_progress ? PackEstimateJson(*estimate) : EstimateText(*estimate)); !printed)
+    return PassOn(std::move(printed));
+  return kExitDone;
 }
 
 // What --strict does not let pass. A JPEG of an unsupported kind, or one for which the proof fails, is no worse a
@@ -114,13 +147,14 @@ uint64_t Damaged(const PackSummary& summary) {
 }  // namespace
 
 Result<int> Run(const PackCommand& command) {
+  if (command.dry_run) return RunDry(command);
   std::optional<PackReportFile> file;
   if (!command.report.empty()) {
     auto created = PackReportFile::Create(command.report, command.source, command.dataset);
     if (!created) return PassOn(std::move(created));
     file.emplace(*std::move(created));
   }
-  Watcher watcher(file);
+  Watcher watcher(file, command.json_progress);
   const auto summary = Pack(command.source, command.dataset, command.options, watcher);
   watcher.Finish();
   if (!summary && summary.error().code == ErrorCode::kNoSpace)
@@ -131,7 +165,10 @@ Result<int> Run(const PackCommand& command) {
     Complain("skipped " +
              (summary->skipped == 1 ? "1 file or folder" : std::to_string(summary->skipped) + " files and folders") +
              " that could not be read or stored; all others were packed");
-  if (auto printed = Print(Summary(*summary, watcher.seconds())); !printed) return PassOn(std::move(printed));
+  if (auto printed = Print(command.json_progress ? PackSummaryJson(*summary, watcher.seconds())
+                                                 : Summary(*summary, watcher.seconds()));
+      !printed)
+    return PassOn(std::move(printed));
   return command.strict && (summary->skipped > 0 || Damaged(*summary) > 0) ? kExitDamaged : kExitDone;
 }
 

@@ -1,7 +1,6 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -26,8 +25,10 @@ std::string Summary(const SourceComparison& totals) {
                      HumanBytes(static_cast<double>(totals.bytes)) + ": " +
                      (totals.differences == 0 ? "no difference" : Counted(totals.differences, "difference")) + "\n";
   if (totals.left_aside > 0)
-    text += "left aside in the source, since no pack holds it (a socket, a link to nothing, a path over the limits, what was excluded): " +
-            std::to_string(totals.left_aside) + "\n";
+    text +=
+        "left aside in the source, since no pack holds it (a socket, a link to nothing, a path over the limits, what "
+        "was excluded): " +
+        std::to_string(totals.left_aside) + "\n";
   return text;
 }
 
@@ -41,17 +42,17 @@ class Printer {
   }
   void Progress(const char* verb, uint64_t done, uint64_t total) {
     if (!line_.Due()) return;
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
-    line_.Show(verb + (" " + HumanProgress(done, total, seconds.count())));
+    meter_.Update(done, total);
+    line_.Show(verb + (" " + meter_.Text()));
   }
-  void Restart() { start_ = std::chrono::steady_clock::now(); }
+  void Restart() { meter_ = ProgressMeter(); }
   [[nodiscard]] const Result<void>& written() const { return written_; }
 
  private:
   ProgressLine line_;
   Output output_;
   Result<void> written_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  ProgressMeter meter_;
 };
 
 // A mistyped folder should not show only after hours of checking.

@@ -71,10 +71,44 @@ TEST(HumanTime, MinutesOrHours) {
   EXPECT_EQ(HumanTime(1e300), "1000:00:00");
 }
 
-TEST(HumanProgress, NeedsSomeTimeToTellARate) {
-  EXPECT_EQ(HumanProgress(0, 1000000, 10), "0 B of 1.00 MB");
-  EXPECT_EQ(HumanProgress(500000, 1000000, 0.1), "500 kB of 1.00 MB");
-  EXPECT_EQ(HumanProgress(500000, 1000000, 5), "500 kB of 1.00 MB, 100 kB/s, 00:05 left");
+class Metered : public ::testing::Test {
+ protected:
+  void At(double seconds, uint64_t done) {
+    const auto after =
+        std::chrono::duration_cast<ProgressMeter::Clock::duration>(std::chrono::duration<double>(seconds));
+    meter_.Update(done, 1'000'000, start_ + after);
+  }
+
+  const ProgressMeter::Clock::time_point start_ = ProgressMeter::Clock::now();
+  ProgressMeter meter_{start_};
+};
+
+TEST_F(Metered, NeedsSomeTimeToTellARate) {
+  At(10, 0);
+  EXPECT_EQ(meter_.Text(), "0 B of 1.00 MB");
+  EXPECT_FALSE(meter_.bytes_per_second() || meter_.seconds_left());
+}
+
+TEST_F(Metered, TellsRateAndTimeLeft) {
+  At(0.1, 500'000);
+  EXPECT_EQ(meter_.Text(), "500 kB of 1.00 MB");
+  At(5, 500'000);
+  EXPECT_EQ(meter_.Text(), "500 kB of 1.00 MB, 100 kB/s, 00:05 left");
+  At(5, 2'000'000);
+  EXPECT_EQ(*meter_.seconds_left(), 0);
+}
+
+TEST_F(Metered, WhatWasDoneAtTheStartIsForgottenAfterAWhile) {
+  At(1, 900'000);
+  for (int second = 2; second <= 40; ++second) At(second, 900'000 + 1000 * static_cast<uint64_t>(second));
+  EXPECT_NEAR(*meter_.bytes_per_second(), 1000, 1);
+  EXPECT_NEAR(*meter_.seconds_left(), 60, 1);
+}
+
+TEST_F(Metered, AJobThatStandsStillHasNoRate) {
+  At(1, 500'000);
+  for (int second = 2; second <= 40; ++second) At(second, 500'000);
+  EXPECT_EQ(meter_.Text(), "500 kB of 1.00 MB");
 }
 
 TEST(Counted, KnowsOne) {

@@ -125,6 +125,61 @@ TEST_F(PackReport, TheSummaryCountsEachFileOnceAndGivesBytesBeforeAndAfter) {
   EXPECT_THAT(summary, HasSubstr(" " + std::to_string(after) + "  bytes after, in 4 shards"));
 }
 
+std::vector<nlohmann::json> JsonLines(const std::string& text) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+TEST_F(PackReport, ProgressForMachinesIsJsonAndNothingElse) {
+  AddEveryKind();
+  const ProgramResult packed = Pack({"--json-progress", "--exclude", "n*"});
+  EXPECT_EQ(packed.status, 0) << packed.err;
+  const std::vector<nlohmann::json> lines = JsonLines(packed.out);
+  ASSERT_GE(lines.size(), 4U);
+  EXPECT_EQ(lines.front().at("phase"), "listing");
+  const nlohmann::json& last_progress = lines.at(lines.size() - 2);
+  EXPECT_EQ(last_progress.at("phase"), "packing");
+  EXPECT_EQ(last_progress.at("files_done"), 6);
+  EXPECT_EQ(last_progress.at("files_total"), 6);
+  EXPECT_EQ(last_progress.at("bytes_done"), last_progress.at("bytes_total"));
+  const nlohmann::json& done = lines.back();
+  EXPECT_EQ(done.at("phase"), "done");
+  EXPECT_EQ(done.at("converted"), 3);
+  EXPECT_EQ(done.at("kept"), 1);
+  EXPECT_EQ(done.at("opaque").at("damaged"), 1);
+  EXPECT_EQ(done.at("skipped").at("broken_link"), 1);
+  EXPECT_EQ(done.at("excluded"), 1);
+}
+
+TEST_F(PackReport, ADryRunCountsAndEstimatesAndWritesNothing) {
+  AddEveryKind();
+  const ProgramResult human = Pack({"--dry-run"});
+  EXPECT_EQ(human.status, 0) << human.err;
+  EXPECT_THAT(human.out, HasSubstr(" 7  files would be packed, in 3 folders"));
+  EXPECT_THAT(human.out, HasSubstr(" 1  kept whole at every level: damaged"));
+  EXPECT_THAT(human.out, HasSubstr("Nothing was written"));
+  EXPECT_THAT(human.err, HasSubstr("e link"));
+  EXPECT_FALSE(fs::exists(dataset()));
+
+  const ProgramResult machine = Pack({"--dry-run", "--json-progress"});
+  const nlohmann::json estimate = JsonLines(machine.out).back();
+  EXPECT_EQ(estimate.at("phase"), "estimate");
+  EXPECT_EQ(estimate.at("files"), 7);
+  const nlohmann::json packed = JsonLines(Pack({"--json-progress"}).out).back();
+  EXPECT_EQ(estimate.at("shards"), packed.at("shards"));
+  EXPECT_EQ(estimate.at("bytes"), packed.at("source_bytes"));
+  for (const char* kind : {"converted", "kept", "not_restorable", "opaque"})
+    EXPECT_EQ(estimate.at("tried").at(kind), packed.at(kind)) << kind;
+  EXPECT_EQ(estimate.at("skipped"), packed.at("skipped"));
+}
+
+TEST_F(PackReport, ADryRunRefusesWhatThePackWould) {
+  EXPECT_EQ(RunProgram({PCRFS_PROGRAM, "pack", "--dry-run", source() + "/none", dataset()}).status, 1);
+  EXPECT_EQ(RunProgram({PCRFS_PROGRAM, "pack", "--dry-run", source(), source() + "/set"}).status, 1);
+}
+
 TEST_F(PackReport, NamesWithLineFeedsBackslashesAndBytesThatAreNoUtf8ComeBack) {
   const std::map<std::string, std::string> names = {{"line\nfeed", "opaque not_jpeg"},
                                                     {"back\\slash\\n", "opaque not_jpeg"},

@@ -1,0 +1,103 @@
+#include "mount/pack_progress.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "mount/pack_report_file.h"
+
+namespace pcrfs {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kListing = "listing", kPacking = "packing";
+
+double Rounded(double value, double step) { return std::round(value / step) * step; }
+Json OrNull(std::optional<double> value, double step) { return value ? Json(Rounded(*value, step)) : Json(); }
+
+void Tell(const Json& line) { (void)Print(line.dump() + "\n"); }
+
+template <typename Reason, size_t kReasons>
+Json ByReason(const std::array<uint64_t, kReasons>& counts) {
+  Json object = Json::object();
+  for (size_t i = 0; i < kReasons; ++i) object[std::string(ReasonName(static_cast<Reason>(i)))] = counts.at(i);
+  return object;
+}
+
+Json Kinds(const PackSummary& summary) {
+  return {{"converted", summary.images},
+          {"not_restorable", summary.images_not_restorable},
+          {"kept", summary.images_kept},
+          {"opaque", ByReason<OpaqueReason>(summary.opaque_by_reason)}};
+}
+
+Json LeftOut(const PackSummary& summary) {
+  return {{"skipped", ByReason<SkipReason>(summary.skipped_by_reason)}, {"excluded", summary.excluded}};
+}
+
+}  // namespace
+
+bool PackProgressView::Due(std::string_view phase) {
+  const bool new_phase = phase != phase_;
+  phase_ = phase;
+  if (new_phase && phase == kPacking) packing_ = ProgressMeter();
+  if (!as_json_) return line_.Due();
+  const double now = seconds();
+  if (!new_phase && now - told_ < 1) return false;
+  told_ = now;
+  return true;
+}
+
+void PackProgressView::Listing(uint64_t files, uint64_t bytes) {
+  if (!Due(kListing)) return;
+  if (as_json_)
+    Tell({{"phase", kListing}, {"files", files}, {"bytes", bytes}, {"seconds", Rounded(seconds(), 0.01)}});
+  else
+    line_.Show("listing: " + Counted(files, "file") + ", " + HumanBytes(static_cast<double>(bytes)));
+}
+
+void PackProgressView::Packing(const PackProgress& progress) {
+  const bool all = progress.files_done == progress.files_total;
+  if (!Due(kPacking) && !(as_json_ && all)) return;
+  packing_.Update(progress.bytes_done, progress.bytes_total);
+  if (as_json_)
+    Tell({{"phase", kPacking},
+          {"files_done", progress.files_done},
+          {"files_total", progress.files_total},
+          {"bytes_done", progress.bytes_done},
+          {"bytes_total", progress.bytes_total},
+          {"bytes_per_second", OrNull(packing_.bytes_per_second(), 1)},
+          {"seconds_left", OrNull(packing_.seconds_left(), 1)},
+          {"seconds", Rounded(seconds(), 0.01)}});
+  else
+    line_.Show(std::to_string(progress.files_done) + " of " + Counted(progress.files_total, "file") + ", " +
+               packing_.Text());
+}
+
+std::string PackSummaryJson(const PackSummary& summary, double seconds) {
+  Json line = {{"phase", "done"}};
+  line.update(Kinds(summary));
+  line.update(LeftOut(summary));
+  line["directories"] = summary.directories;
+  line["shards"] = summary.shards;
+  line["source_bytes"] = summary.source_bytes;
+  line["stored_bytes"] = summary.stored_bytes;
+  line["seconds"] = Rounded(seconds, 0.01);
+  return line.dump() + "\n";
+}
+
+std::string PackEstimateJson(const PackEstimate& estimate) {
+  Json line = {{"phase", "estimate"}, {"files", estimate.files}, {"bytes", estimate.bytes}};
+  line["directories"] = estimate.tried.directories;
+  line.update(LeftOut(estimate.tried));
+  line["tried"] = Kinds(estimate.tried);
+  line["tried"]["source_bytes"] = estimate.tried.source_bytes;
+  line["tried"]["stored_bytes"] = estimate.tried.stored_bytes;
+  line["shards"] = estimate.shards;
+  line["stored_bytes"] = Rounded(estimate.stored_bytes, 1);
+  line["seconds"] = Rounded(estimate.seconds, 1);
+  return line.dump() + "\n";
+}
+
+}  // namespace pcrfs
