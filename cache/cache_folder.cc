@@ -102,9 +102,12 @@ Result<void> MakeOwnFolder(const std::string& path) {
   return CheckOwnFolder(path);
 }
 
+std::string NamedCacheFolder(const std::string& option) {
+  return option.empty() ? Environment("PCRFS_CACHE_DIR") : option;
+}
+
 Result<std::string> CacheFolder(const std::string& option) {
-  if (!option.empty()) return Made(option);
-  if (const std::string named = Environment("PCRFS_CACHE_DIR"); !named.empty()) return Made(named);
+  if (const std::string named = NamedCacheFolder(option); !named.empty()) return Made(named);
   const std::string usual = geteuid() == 0 ? "/var/cache/pcrfs" : HomeCache();
   if (!usual.empty() && !LiesOnNetwork(usual))
     if (auto made = Made(usual); made) return made;

@@ -20,6 +20,9 @@ namespace pcrfs {
 // /var/tmp/pcrfs-UID. Made when missing, with mode 0700, and checked by CheckOwnFolder. Absolute.
 [[nodiscard]] Result<std::string> CacheFolder(const std::string& option);
 
+// The first two of these; empty when neither is given.
+[[nodiscard]] std::string NamedCacheFolder(const std::string& option);
+
 // Owned by us or root, and writable by nobody else.
 [[nodiscard]] bool IsOwn(const struct stat& status);
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <new>
+#include <system_error>
 #include <utility>
 
 namespace pcrfs {
@@ -57,6 +59,22 @@ Result<void> Print(std::string_view text) { return WriteStdout(AsBytes(text)); }
 void Complain(std::string_view sentence) {
   const std::string line = "pcrfs: " + std::string(sentence) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+std::string LastLine(int file) {
+  std::array<char, 4096> text;
+  const ssize_t size = pread(file, text.data(), text.size(), 0);
+  std::string_view lines(text.data(), size > 0 ? static_cast<size_t>(size) : 0);
+  while (lines.ends_with('\n')) lines.remove_suffix(1);
+  return std::string(lines.substr(lines.rfind('\n') + 1));
+}
+
+std::string SentenceFor(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory";
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again)
+    return "cannot start a thread: a limit on processes or memory is too low ('ulimit -u', 'ulimit -v')";
+  return error.what();
 }
 
 ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) == 1) {}

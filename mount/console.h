@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,12 @@ class Output {
 
 // "pcrfs: sentence" on stderr.
 void Complain(std::string_view sentence);
+
+// The last line of a short text file, without its end; empty when there is none.
+[[nodiscard]] std::string LastLine(int file);
+
+// The sentence for what the standard library threw: memory or threads that could not be had.
+[[nodiscard]] std::string SentenceFor(const std::exception& error);
 
 class ProgressLine {
  public:

@@ -9,12 +9,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "format/parse_number.h"
+#include "mount/console.h"
 #include "mount/options.h"
 
 namespace pcrfs {
@@ -74,6 +76,7 @@ StartOutcome Outcome(pid_t child, const std::string& report) {
 }  // namespace
 
 bool StartReport::Send(int status, const std::string& sentence) {
+  if (!pipe_.valid()) return false;
   LetGoOfTerminal();  // first: whoever reads the command's output waits until all copies of it are closed
   const bool heard = WriteAll(pipe_.get(), std::string(1, static_cast<char>(status)) + sentence);
   pipe_.reset();
@@ -92,7 +95,12 @@ Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& bod
     CloseInherited(kept, writer.get());
     setsid();
     StartReport report(std::move(writer));
-    std::exit(body(report));
+    try {
+      std::exit(body(report));
+    } catch (const std::exception& error) {
+      (void)report.Send(kExitFailed, SentenceFor(error));
+      _exit(kExitFailed);
+    }
   }
   writer.reset();
   return Outcome(child, ReadAll(reader.get()));
@@ -102,7 +110,7 @@ StopSignals::StopSignals(bool hangup_stops) {
   sigemptyset(&signals_);
   for (int signal : {SIGTERM, SIGINT, SIGQUIT}) sigaddset(&signals_, signal);
   if (std::signal(SIGHUP, SIG_IGN) == SIG_DFL && hangup_stops) sigaddset(&signals_, SIGHUP);
-  std::signal(SIGPIPE, SIG_IGN);
+  for (int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM}) std::signal(signal, SIG_IGN);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   thread_ = std::thread([this] { Wait(); });
 }

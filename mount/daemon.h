@@ -28,7 +28,7 @@ class StartReport {
   explicit StartReport(UniqueFd pipe) : pipe_(std::move(pipe)) {}
 
   // Says how the start went and lets go of terminal and working directory. False when nobody waits any more: the user
-  // has given up, and what was started should go. Call once.
+  // has given up, and what was started should go. Only the first call does anything.
   [[nodiscard]] bool Send(int status, const std::string& sentence);
 
  private:
@@ -46,9 +46,10 @@ struct StartOutcome {
 // lives, it gets none but `kept` (-1: none at all).
 [[nodiscard]] Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& body, int kept = -1);
 
-// SIGTERM, SIGINT and SIGQUIT as a call of a function, from a thread of this object's own. SIGPIPE is ignored, and
-// SIGHUP is, unless it is to stop, too, and was not ignored already (as nohup(1) has it).
-// Construct it before any other thread starts, since threads inherit the signal mask that it sets.
+// SIGTERM, SIGINT and SIGQUIT as a call of a function, from a thread of this object's own. SIGPIPE, SIGUSR1, SIGUSR2
+// and SIGALRM, which mean nothing here and would leave a dead mount, are ignored, and SIGHUP is, unless it is to stop,
+// too, and was not ignored already (as nohup(1) has it). Construct it before any other thread starts, since threads
+// inherit the signal mask that it sets.
 class StopSignals {
  public:
   explicit StopSignals(bool hangup_stops);

@@ -1,5 +1,6 @@
 #include "mount/logging.h"
 
+#include <fcntl.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
@@ -8,7 +9,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <memory>
+#include <utility>
+
+#include "format/file.h"
+#include "mount/console.h"
 
 namespace pcrfs {
 namespace {
@@ -38,6 +44,9 @@ spdlog::logger* OurLogger() {
 Result<spdlog::sink_ptr> MakeSink(const std::string& log_file, bool foreground) {
   if (log_file.empty() && foreground) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
   if (log_file.empty()) return std::make_shared<spdlog::sinks::syslog_sink_mt>("pcrfs", LOG_PID, LOG_DAEMON, false);
+  // It would make missing folders, too, and a mistyped path would log where nobody looks.
+  const UniqueFd probe(open(log_file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666));
+  if (!probe.valid()) return SystemFail("cannot log to " + Quoted(log_file), errno);
   try {
     return std::make_shared<spdlog::sinks::basic_file_sink_mt>(log_file);
   } catch (const spdlog::spdlog_ex& error) {
@@ -56,6 +65,11 @@ Result<void> StartLogging(const std::string& log_file, LogLevel level, bool fore
   else
     (*sink)->set_pattern(foreground ? "pcrfs: %v" : "%v");
   auto logger = std::make_shared<spdlog::logger>("pcrfs", *std::move(sink));
+  // Where the lines go is full or gone; the terminal, as long as there is one, is all that is left.
+  logger->set_error_handler([](const std::string& why) {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true)) Complain("the log cannot be written: " + why);
+  });
   logger->flush_on(spdlog::level::debug);  // lines are few, and the last one before a crash matters most
   spdlog::set_default_logger(std::move(logger));
   SetLogLevel(level);
@@ -76,6 +90,19 @@ LogLevel CurrentLogLevel() { return current_level; }
 
 void StopLogging() { spdlog::shutdown(); }
 
+FaultLog::FaultLog(Sink sink, Clock::duration quiet)
+    : sink_(std::move(sink)), quiet_(quiet), teller_([this] { TellWhenQuiet(); }) {}
+
+FaultLog::~FaultLog() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_one();
+  teller_.join();
+  Tell();
+}
+
 void FaultLog::Report(std::string_view message, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   const auto refills = (now - refilled_) / kRefill;
@@ -84,13 +111,33 @@ void FaultLog::Report(std::string_view message, Clock::time_point now) {
     refilled_ = now;
   }
   if (credit_ == 0) {
-    ++held_back_;
+    if (held_back_++ == 0) changed_.notify_one();
     return;
   }
   --credit_;
-  if (held_back_ > 0) sink_(std::to_string(held_back_) + " more errors were not logged one by one");
-  held_back_ = 0;
+  Tell();
   sink_(message);
+}
+
+void FaultLog::Flush() {
+  const std::lock_guard lock(mutex_);
+  Tell();
+}
+
+void FaultLog::Tell() {
+  if (held_back_ > 0)
+    sink_(Counted(held_back_, "more error") + (held_back_ == 1 ? " was" : " were") + " not logged one by one");
+  held_back_ = 0;
+}
+
+// Counted from the first that is held back: while more faults come, Report tells of them long before.
+void FaultLog::TellWhenQuiet() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ended_ || held_back_ > 0; });
+    if (ended_ || changed_.wait_for(lock, quiet_, [this] { return ended_; })) return;
+    Tell();
+  }
 }
 
 }  // namespace pcrfs

@@ -4,17 +4,20 @@
 // any thread. Before it, and in all other commands, nothing is logged: errors travel up as values and main prints them.
 // Names inside messages come quoted from format/error.h, so that none forges a line.
 //
-// FaultLog is for messages that a broken disk can repeat without end: it lets a few through a second and counts the
-// rest. Thread-safe.
+// FaultLog is for messages that a broken disk can repeat without end: it lets a few through a second, counts the rest
+// and says how many those were with the next message, or by itself when none has come for a while, or when it ends.
+// Owns a thread, which sleeps while there is nothing to tell. Thread-safe; the sink is called by one thread at a time.
 #ifndef PCRFS_MOUNT_LOGGING_H_
 #define PCRFS_MOUNT_LOGGING_H_
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "format/error.h"
 #include "mount/options.h"
@@ -40,18 +43,31 @@ class FaultLog {
 
   static constexpr int kBurst = 20;                         // lines at once
   static constexpr auto kRefill = std::chrono::seconds(1);  // and one more each time this long
+  static constexpr auto kQuiet = std::chrono::seconds(5);   // after this long what was held back is told
 
-  explicit FaultLog(Sink sink) : sink_(std::move(sink)) {}
+  explicit FaultLog(Sink sink, Clock::duration quiet = kQuiet);
+  ~FaultLog();
+  FaultLog(const FaultLog&) = delete;
+  FaultLog& operator=(const FaultLog&) = delete;
 
   // `now` is a parameter for the tests' sake.
   void Report(std::string_view message, Clock::time_point now = Clock::now());
+  // Tells what was held back, at once.
+  void Flush();
 
  private:
-  Sink sink_;
+  void Tell();
+  void TellWhenQuiet();
+
+  const Sink sink_;
+  const Clock::duration quiet_;
   std::mutex mutex_;
   int credit_ = kBurst;
   Clock::time_point refilled_{};
   uint64_t held_back_ = 0;
+  bool ended_ = false;
+  std::condition_variable changed_;
+  std::thread teller_;  // last: it uses all of the above
 };
 
 }  // namespace pcrfs

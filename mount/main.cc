@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -34,16 +35,15 @@ int Leave(const pcrfs::EarlyExit& exit) {
 
 int main(int argc, char** argv) {
   KeepStandardDescriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond a limit ('ulimit -f') is an error with a sentence
   try {
     const auto command = pcrfs::ParseCommandLine({argv, argv + argc});
     if (!command) return Leave(command.error());
     const auto status = std::visit([](const auto& chosen) { return pcrfs::Run(chosen); }, *command);
     if (status) return *status;
     pcrfs::Complain(status.error().message);
-  } catch (const std::bad_alloc&) {
-    pcrfs::Complain("out of memory");
   } catch (const std::exception& error) {
-    pcrfs::Complain(error.what());
+    pcrfs::Complain(pcrfs::SentenceFor(error));
   }
   return pcrfs::kExitFailed;
 }

@@ -39,6 +39,9 @@ Result<void> ApplyFlag(std::string_view item, MountCommand& command) {
     command.nonempty = true;
   } else if (item == "noexec") {
     command.noexec = true;
+  } else if (item == "remount") {
+    return Fail(ErrorCode::kInvalidArgument,
+                "mount option 'remount': a mount cannot be changed while it is there; take it down and mount it anew");
   } else if (item == "allow_root") {
     // libfuse checks it request by request, but what the kernel has cached it hands out without asking.
     return Fail(ErrorCode::kInvalidArgument,

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@
 
 #include "format/checksum.h"
 #include "format/parse_number.h"
+#include "mount/console.h"
 #include "mount/control_client.h"
 
 namespace pcrfs {
@@ -68,21 +70,45 @@ Result<void> CheckDevice() {
       errno);
 }
 
-Result<void> TakeDownByHelper(const std::string& path, bool lazy) {
-  std::string program = "fusermount3", unmount = "-u", quiet = "-q", when_unused = "-z", rest = "--", where = path;
-  std::vector<char*> words = {program.data(), unmount.data(), quiet.data()};
-  if (lazy) words.push_back(when_unused.data());
-  words.insert(words.end(), {rest.data(), where.data(), nullptr});
+std::string InUse(const std::string& path, const std::string& by_force) {
+  return "cannot unmount " + Quoted(path) + ": it is in use; 'fuser -vm' says by whom, and '" + by_force +
+         "' hides it at once";
+}
+
+// Waits for it. Its status, as waitpid(2) gives it; what it says goes into `output`.
+Result<int> RunHelper(std::vector<char*> words, int output) {
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (output >= 0) posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   pid_t child = 0;
-  if (const int failed = posix_spawnp(&child, program.c_str(), nullptr, nullptr, words.data(), environ); failed != 0)
-    return SystemFail("cannot unmount " + Quoted(path) + " by fusermount3 (Debian package fuse3)", failed);
+  const int failed = posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return SystemFail("cannot run " + std::string(words[0]), failed);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  // It tells no more than that it failed.
-  return Fail(ErrorCode::kBusy, "cannot unmount " + Quoted(path) +
-                                    ": it is in use, or mounted by another user; 'fuser -vm' says who uses it");
+  return status;
+}
+
+Result<void> TakeDownByHelper(const std::string& path, bool lazy) {
+  const auto mount = FindMount(path);
+  if (mount && mount->type == kMountType && mount->user != geteuid())
+    return Fail(ErrorCode::kPermission, "the mount on " + Quoted(path) + " is user " + std::to_string(mount->user) +
+                                            "'s, and only that user and root may take it down");
+  std::string program = "fusermount3", unmount = "-u", when_unused = "-z", rest = "--", where = path;
+  std::vector<char*> words = {program.data(), unmount.data()};
+  if (lazy) words.push_back(when_unused.data());
+  words.insert(words.end(), {rest.data(), where.data()});
+  const UniqueFd said(memfd_create("pcrfs-stderr", MFD_CLOEXEC));
+  const auto status = RunHelper(std::move(words), said.get());
+  if (!status) return WithContext("cannot unmount " + Quoted(path) + " (Debian package fuse3)", status.error());
+  if (WIFEXITED(*status) && WEXITSTATUS(*status) == 0) return {};
+  const std::string why = LastLine(said.get());
+  if (why.find(std::strerror(EBUSY)) != std::string::npos)
+    return Fail(ErrorCode::kBusy, InUse(path, "fusermount3 -u -z"));
+  return Fail(ErrorCode::kPermission,
+              "cannot unmount " + Quoted(path) + ": " + (why.empty() ? "fusermount3 refused, without a word" : why));
 }
 
 // The lock is a name among the machine's abstract sockets: it needs no folder that all users may write to, works on
@@ -119,8 +145,10 @@ Result<void> ClearOurs(const MountedThere& mount, bool nonempty) {
       break;
   }
   if (nonempty) return {};
+  const bool may_take_down = geteuid() == 0 || mount.user == geteuid();
   return Fail(ErrorCode::kExists, Quoted(mount.source) + " is already mounted on " + Quoted(mount.path) +
-                                      "; take it down with 'pcrfs umount' first");
+                                      (may_take_down ? "; take it down with 'pcrfs umount' first"
+                                                     : ", by user " + std::to_string(mount.user)));
 }
 
 Result<void> CheckMountPoint(const std::string& path, bool nonempty) {
@@ -193,9 +221,7 @@ Result<UniqueFd> PrepareMountPoint(const std::string& path, bool nonempty) {
 Result<void> TakeDown(const std::string& path, bool lazy) {
   if (umount2(path.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) return {};
   if (errno == EPERM) return TakeDownByHelper(path, lazy);
-  if (errno == EBUSY)
-    return Fail(ErrorCode::kBusy, "cannot unmount " + Quoted(path) +
-                                      ": it is in use; 'fuser -vm' says by whom, and 'umount -l' hides it at once");
+  if (errno == EBUSY) return Fail(ErrorCode::kBusy, InUse(path, "umount -l"));
   return SystemFail("cannot unmount " + Quoted(path), errno);
 }
 

@@ -21,7 +21,8 @@ constexpr char kMountFooter[] = R"(Options for -o (a list, and -o may be repeate
   max_threads=N      requests served at a time (default 256)
   restore_memory=SIZE  memory for restoring sources' bytes (default 256MiB); an image that takes more has it alone
   cache_dir=DIR, log_file=FILE, log_level=LEVEL   as the long options
-The mount is always ro, nosuid, nodev and default_permissions. Accepted without effect, for fstab's sake: rw, dev, suid,
+Of options that contradict one another the last one counts. The mount is always ro, nosuid, nodev and
+default_permissions, and cannot be changed by remount. Accepted without effect, for fstab's sake: rw, dev, suid,
 exec, auto, user, _netdev, nofail, noatime, x-*, comment= and their kin.
 SIGTERM, SIGINT and SIGQUIT unmount, with -f SIGHUP (a closed terminal), too; a mount that is in use vanishes from the
 tree, and what is open in it fails from then on, reads that hang in a slow disk after two seconds. 'pcrfs umount' leaves
@@ -272,6 +273,7 @@ template <typename T, typename... More>
 void AddCommand(CLI::App& app, const char* name, const char* help, std::optional<Command>& chosen, More&&... more) {
   auto command = std::make_shared<T>();
   CLI::App* subcommand = app.add_subcommand(name, help);
+  subcommand->set_version_flag("--version,-V", app.version())->group("");
   subcommand->footer("");  // not the program's own
   Define(*subcommand, *command, more...);
   subcommand->callback([command, &chosen] { chosen = *command; });
@@ -279,7 +281,8 @@ void AddCommand(CLI::App& app, const char* name, const char* help, std::optional
 
 // Whether a line means mount without saying so.
 bool MeansMount(const std::vector<std::string>& words, const CLI::App& app) {
-  if (words.size() < 2 || words[0] == "--help" || words[0] == "-h" || words[0] == "--version") return false;
+  if (words.size() < 2 || words[0] == "--help" || words[0] == "-h" || words[0] == "--version" || words[0] == "-V")
+    return false;
   return app.get_subcommands([&](const CLI::App* command) { return command->get_name() == words[0]; }).empty();
 }
 
@@ -333,7 +336,7 @@ tl::expected<Command, EarlyExit> ParseCommandLine(const std::vector<std::string>
       "Packs a folder of images into Progressive Compressed Record shards and mounts them as scan1, scan2, ...:\n"
       "ordinary JPEG files at ten levels of fidelity, nothing stored twice.",
       "pcrfs");
-  app.set_version_flag("--version", "pcrfs " PCRFS_VERSION);
+  app.set_version_flag("--version,-V", "pcrfs " PCRFS_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->label("REQUIRED", "");  // the usage line says so
   app.footer(kProgramFooter);

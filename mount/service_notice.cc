@@ -19,7 +19,8 @@ void Send(const std::string& message) {
   const std::string_view path = name;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return;
+  // An abstract name may fill it, a path ends in a NUL.
+  if (path.size() > sizeof address.sun_path - (path[0] == '@' ? 0 : 1)) return;
   path.copy(address.sun_path, path.size());
   if (path[0] == '@') address.sun_path[0] = '\0';
   const UniqueFd to(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -17,6 +16,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "mount/console.h"
 #include "mount/logging.h"
 #include "mount/mount_point.h"
 
@@ -83,14 +83,7 @@ class CaughtStderr {
   CaughtStderr(const CaughtStderr&) = delete;
   CaughtStderr& operator=(const CaughtStderr&) = delete;
 
-  // The last line so far, without its end; empty when there is none.
-  [[nodiscard]] std::string LastLine() const {
-    std::array<char, 4096> text;
-    const ssize_t size = pread(file_.get(), text.data(), text.size(), 0);
-    std::string_view lines(text.data(), size > 0 ? static_cast<size_t>(size) : 0);
-    while (!lines.empty() && lines.back() == '\n') lines.remove_suffix(1);
-    return std::string(lines.substr(lines.rfind('\n') + 1));
-  }
+  [[nodiscard]] std::string LastLine() const { return pcrfs::LastLine(file_.get()); }
 
  private:
   UniqueFd file_, own_;

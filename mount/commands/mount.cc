@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -30,7 +31,22 @@ tl::unexpected<Error> Advised(const Error& error, const std::string& advice) {
   return Fail(error.code, error.message + "; " + advice);
 }
 
-std::string Absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
+// A path that cannot be made absolute, since the working directory is gone, stays as it is and leads nowhere.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::string absolute = path.empty() ? path : std::filesystem::absolute(path, error).string();
+  return error ? path : absolute;
+}
+
+// What lies under the mount point is out of reach while the mount is there: shards are opened by their paths when they
+// are first read; and a log or a catalog that was made there would be in the way of the next mount.
+Result<void> CheckNotBeneath(const std::string& what, const std::string& path, const std::string& mount_point) {
+  std::error_code error;
+  const std::string place = std::filesystem::weakly_canonical(path, error).string();
+  if (path.empty() || error || !LiesIn(place, mount_point)) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "the mount point " + Quoted(mount_point) + " would hide the " + what + " " + Quoted(path));
+}
 
 // The daemon's working directory is "/", so paths are made absolute while they still mean what the user typed.
 Result<MountCommand> WithAbsolutePaths(MountCommand command) {
@@ -42,14 +58,11 @@ Result<MountCommand> WithAbsolutePaths(MountCommand command) {
   command.dataset = Absolute(command.dataset);
   command.cache_dir = Absolute(command.cache_dir);
   command.log_file = Absolute(command.log_file);
+  const std::string cache = Absolute(NamedCacheFolder(command.cache_dir));
+  if (auto apart = CheckNotBeneath("log file", command.log_file, command.mount_point); !apart)
+    return PassOn(std::move(apart));
+  if (auto apart = CheckNotBeneath("cache folder", cache, command.mount_point); !apart) return PassOn(std::move(apart));
   return command;
-}
-
-// Shards are opened by their paths when they are first read; under the mount they would be out of reach.
-Result<void> CheckNotBeneath(const std::string& dataset, const std::string& mount_point) {
-  if (!LiesIn(dataset, mount_point)) return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              "the mount point " + Quoted(mount_point) + " would hide the data set " + Quoted(dataset));
 }
 
 Result<std::unique_ptr<Catalog>> OpenCatalog(const Dataset& dataset, const MountCommand& command) {
@@ -75,20 +88,20 @@ Result<std::unique_ptr<Catalog>> OpenCatalog(const Dataset& dataset, const Mount
   return catalog;
 }
 
-Result<std::unique_ptr<FileSystem>> OpenFileSystem(const MountCommand& command) {
+Result<std::unique_ptr<FileSystem>> OpenFileSystem(const MountCommand& command, FaultLog& faults) {
   auto dataset = Dataset::Open(command.dataset);
   if (!dataset) return PassOn(std::move(dataset));
   // What is checked fast is checked before what may take long.
-  if (auto apart = CheckNotBeneath(dataset->path(), command.mount_point); !apart) return PassOn(std::move(apart));
+  if (auto apart = CheckNotBeneath("data set", dataset->path(), command.mount_point); !apart)
+    return PassOn(std::move(apart));
   if (auto prepared = PrepareMountPoint(command.mount_point, command.nonempty); !prepared)
     return PassOn(std::move(prepared));
   auto catalog = OpenCatalog(*dataset, command);
   if (!catalog) return PassOn(std::move(catalog));
   const MountView view{command.tree, command.uid.value_or(getuid()), command.gid.value_or(getgid()), command.umask,
                        command.restore_memory};
-  const auto faults = std::make_shared<FaultLog>([](std::string_view line) { Log(LogLevel::kError, line); });
   return FileSystem::Open(*std::move(dataset), *std::move(catalog), view,
-                          [faults](const Error& fault) { faults->Report(fault.message); });
+                          [&faults](const Error& fault) { faults.Report(fault.message); });
 }
 
 std::string ShownTree(Tree tree) {
@@ -135,13 +148,16 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   // Before any other thread starts. Who closes the terminal of a foreground mount ends it, unless nohup was asked for.
   StopSignals signals(command.foreground);
   if (auto logging = StartLogging(command.log_file, command.log_level, command.foreground); !logging) return logging;
-  const auto files = OpenFileSystem(command);
+  FaultLog faults([](std::string_view line) { Log(LogLevel::kError, line); });
+  const auto files = OpenFileSystem(command, faults);
   if (!files) return tl::unexpected(files.error());
   MountState state(**files, Facts(command, **files));
   const auto session = MountAlone(state, command);
   if (!session) return tl::unexpected(session.error());
   const auto stop = [&] {
-    if (!(*session)->Stop()) EndWithoutWaiting(command.mount_point);
+    if ((*session)->Stop()) return;
+    faults.Flush();
+    EndWithoutWaiting(command.mount_point);
   };
   signals.Attach(stop);
 
@@ -158,6 +174,7 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   const auto unmounted = (*session)->Unmount();
   attendant.join();
   if (!probed) return probed;
+  faults.Flush();
   if (unmounted)
     Log(LogLevel::kInfo, Quoted(command.mount_point) + " is unmounted");
   else

@@ -142,13 +142,18 @@ TEST_F(ControlClientTest, AnotherUsersMountIsNoAccessToUsersAndOpenToRoot) {
     "$pcrfs" log-level "$mount"
     setpriv --reuid 4321 --clear-groups "$pcrfs" list
     setpriv --reuid 4321 --clear-groups "$pcrfs" log-level "$mount" || :
+    setpriv --reuid 4321 --clear-groups "$pcrfs" umount "$mount" || :
+    setpriv --reuid 4321 --clear-groups "$pcrfs" mount "$dataset" "$mount" || :
     $as_user "$pcrfs" umount "$mount"
   )"));
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, ::testing::ContainsRegex("  all  +[0-9]+  serving\n"
                                                    "debug\nwarn\n"
                                                    ".*\n.*  -  +-  +no access \\(of user [0-9]+\\)\n"));
-  EXPECT_THAT(result.err, ::testing::ContainsRegex("is user [0-9]+'s, and only that user and root"));
+  EXPECT_THAT(result.err,
+              ::testing::MatchesRegex("pcrfs: [^\n]* is user [0-9]+'s, and only that user and root may do [^\n]*\n"
+                                      "pcrfs: [^\n]* is user [0-9]+'s, and only that user and root may take [^\n]*\n"
+                                      "pcrfs: [^\n]* already mounted on [^\n]*, by user [0-9]+\n"));
 }
 
 TEST_F(ControlClientTest, WhoMayReadAMountMayNotSetItsLogLevel) {

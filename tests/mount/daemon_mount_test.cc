@@ -195,13 +195,13 @@ TEST_F(StartTest, UmountSaysThatTheMountIsInUse) {
   EXPECT_EQ(Umount().status, 0);
 }
 
-TEST_F(StartTest, SigtermUnmountsAlsoWhenBusyAndSighupDoesNothing) {
+TEST_F(StartTest, SigtermUnmountsAlsoWhenBusyAndWhatMeansNothingDoesNothing) {
   for (const bool busy : {false, true}) {
     const BackgroundMount mount(photos_);
     const pid_t daemon = mount.daemon();
     ASSERT_GT(daemon, 0);
     const UniqueFd fd(busy ? open((mount / "scan1/n00/0.jpg").c_str(), O_RDONLY) : -1);
-    kill(daemon, SIGHUP);
+    for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXFSZ}) kill(daemon, signal);
     EXPECT_FALSE(ReadFile(mount / "scan4/n00/0.jpg").empty());
     kill(daemon, SIGTERM);
     EXPECT_TRUE(Eventually([&] { return !IsMounted(photos_) && !IsRunning(daemon); })) << busy;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <system_error>
 #include <thread>
 
 #include "tests/support/fork.h"
@@ -77,6 +78,17 @@ TEST(RunInBackground, AChildThatDiesBeforeItReportsIsAFailure) {
   ASSERT_TRUE(silent);
   EXPECT_EQ(silent->status, 1);
   EXPECT_THAT(silent->sentence, HasSubstr("before the mount was up"));
+}
+
+TEST(RunInBackground, WhatTheChildThrowsIsTheOneSentence) {
+  ::testing::internal::CaptureStderr();
+  const auto failed = RunInBackground([](StartReport&) -> int {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  });
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->status, 1);
+  EXPECT_THAT(failed->sentence, HasSubstr("cannot start a thread"));
 }
 
 TEST(RunInBackground, TheChildLearnsThatNobodyWaits) {

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,7 @@ using ::testing::HasSubstr;
 
 struct Collected {
   std::vector<std::string> lines;
-  FaultLog log{[this](std::string_view line) { lines.emplace_back(line); }};
+  FaultLog log{[this](std::string_view line) { lines.emplace_back(line); }, std::chrono::hours(1)};
 };
 
 TEST(FaultLog, LetsABurstThroughThenCounts) {
@@ -31,6 +33,36 @@ TEST(FaultLog, LetsABurstThroughThenCounts) {
   ASSERT_EQ(collected.lines.size(), size_t{FaultLog::kBurst + 2});
   EXPECT_EQ(collected.lines[FaultLog::kBurst], "980 more errors were not logged one by one");
   EXPECT_EQ(collected.lines.back(), "later");
+}
+
+TEST(FaultLog, HowManyWereHeldBackIsToldAlsoWhenNoOtherFaultComes) {
+  std::promise<std::string> told;
+  FaultLog log(
+      [&](std::string_view line) {
+        if (line != "fault") told.set_value(std::string(line));
+      },
+      std::chrono::milliseconds(50));
+  const FaultLog::Clock::time_point start{seconds(1000)};
+  for (int i = 0; i < FaultLog::kBurst + 7; ++i) log.Report("fault", start);
+  auto line = told.get_future();
+  ASSERT_EQ(line.wait_for(seconds(30)), std::future_status::ready);
+  EXPECT_EQ(line.get(), "7 more errors were not logged one by one");
+}
+
+TEST(FaultLog, HowManyWereHeldBackIsToldAtTheEnd) {
+  std::vector<std::string> lines;
+  for (const bool flushed : {false, true}) {
+    lines.clear();
+    {
+      FaultLog log([&](std::string_view line) { lines.emplace_back(line); }, std::chrono::hours(1));
+      const FaultLog::Clock::time_point start{seconds(1000)};
+      for (int i = 0; i < FaultLog::kBurst + 1; ++i) log.Report("fault", start);
+      if (flushed) log.Flush();
+      EXPECT_EQ(lines.size(), size_t{FaultLog::kBurst} + (flushed ? 1 : 0));
+    }
+    ASSERT_EQ(lines.size(), size_t{FaultLog::kBurst} + 1);
+    EXPECT_EQ(lines.back(), "1 more error was not logged one by one");
+  }
 }
 
 TEST(FaultLog, ARareFaultIsAlwaysLogged) {
@@ -59,6 +91,26 @@ TEST(StartLogging, WritesLinesOfTheLevelAskedForToTheFile) {
   EXPECT_THAT(text, EndsWith(" error loud {} %s\n"));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("quiet")));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+TEST(StartLogging, MakesNoFoldersForAPathThatWasMistyped) {
+  const testing::TempDir folder;
+  const auto started = StartLogging(folder / "no such/folder/log", LogLevel::kInfo, false);
+  ASSERT_FALSE(started);
+  EXPECT_THAT(started.error().message, HasSubstr("/folder/log': No such file or directory"));
+  struct stat made {};
+  EXPECT_NE(stat((folder / "no such").c_str(), &made), 0);
+}
+
+TEST(StartLogging, ALogOnAFullDiskIsToldOfOnceInOurWords) {
+  ASSERT_TRUE(StartLogging("/dev/full", LogLevel::kInfo, false));
+  ::testing::internal::CaptureStderr();
+  Log(LogLevel::kError, "one");
+  Log(LogLevel::kError, "two");
+  StopLogging();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, ::testing::StartsWith("pcrfs: the log cannot be written: "));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
 TEST(StartLogging, AFileThatCannotBeMadeIsASentence) {

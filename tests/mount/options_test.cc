@@ -240,6 +240,21 @@ TEST(ParseCommandLine, HelpAndVersionEndWellOnStdout) {
   const auto version = Parse({"--version"});
   EXPECT_EQ(version.error().status, kExitDone);
   EXPECT_THAT(version.error().text, ::testing::MatchesRegex("pcrfs [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  // Wherever people try it.
+  const std::vector<std::vector<std::string>> lines = {{"pcrfs", "-V"},
+                                                       {"pcrfs", "mount", "--version"},
+                                                       {"pcrfs", "pack", "--version"},
+                                                       {"/sbin/mount.pcrfs", "--version"},
+                                                       {"/sbin/mount.fuse.pcrfs", "-V"}};
+  for (const auto& line : lines) {
+    const auto there = ParseCommandLine(line);
+    ASSERT_FALSE(there) << line.back();
+    EXPECT_EQ(there.error().status, kExitDone) << line.back();
+    EXPECT_EQ(there.error().text, version.error().text) << line.back();
+  }
+  const auto help = ParseCommandLine({"mount.pcrfs", "--help"});
+  EXPECT_EQ(help.error().status, kExitDone);
+  EXPECT_THAT(help.error().text, HasSubstr("MOUNTPOINT"));
 }
 
 TEST(ApplyMountOptions, IgnoresWhatMountAndFstabAdd) {
@@ -251,6 +266,13 @@ TEST(ApplyMountOptions, IgnoresWhatMountAndFstabAdd) {
   EXPECT_TRUE(applied) << applied.error().message;
 }
 
+TEST(ApplyMountOptions, OfTwoThatContradictOneAnotherTheLastCounts) {
+  MountCommand command;
+  ASSERT_TRUE(ApplyMountOptions("level=1,umask=77,level=2,umask=7", command));
+  EXPECT_EQ(command.tree, Tree::FromNumber(2));
+  EXPECT_EQ(command.umask, 7u);
+}
+
 TEST(ApplyMountOptions, RefusesUnknownOnesWithASentence) {
   for (const char* list : {"ro,frobnicate", "level", "Level=3", "xattr", "allow_others", "ro=1", "big_writes"}) {
     MountCommand command;
@@ -260,6 +282,7 @@ TEST(ApplyMountOptions, RefusesUnknownOnesWithASentence) {
   }
   MountCommand command;
   EXPECT_THAT(ApplyMountOptions("allow_root", command).error().message, HasSubstr("allow_other"));
+  EXPECT_THAT(ApplyMountOptions("rw,remount", command).error().message, HasSubstr("cannot be changed"));
   ExpectUsageError({"mount", "ds", "mnt", "-o", "ro", "-o", "frob"}, "'frob'");
 }
 

@@ -98,6 +98,33 @@ TEST_F(RefusedMountTest, AMountPointThatIsNone) {
                 "would hide the data set");
 }
 
+TEST_F(RefusedMountTest, ALogOrACatalogThatTheMountWouldHide) {
+  for (const char* beneath : {"", "/folder", "/folder/../other"}) {
+    ExpectRefused(Mount({"--log-file", photos_.mount_point() + "/log"}), "would hide the log file");
+    ExpectRefused(Mount({"-o", "cache_dir=" + photos_.mount_point() + beneath}), "would hide the cache folder");
+    EXPECT_TRUE(std::filesystem::is_empty(photos_.mount_point()));
+  }
+}
+
+// Each would have a larger stack than there are addresses.
+TEST_F(RefusedMountTest, OneWhoseDaemonMayNotStartThreads) {
+  ExpectRefused(MountAlone("ulimit -s 200000000000"), "cannot start a thread");
+}
+
+// A program that writes beyond `ulimit -f` ends by a signal unless it ignores that. (What is said goes through a pipe,
+// as files cannot be written.)
+TEST_F(RefusedMountTest, OneThatMayWriteNoFilesAndALogThatMayNotBeWritten) {
+  const ProgramResult result = photos_.RunAlone(R"(
+    (ulimit -f 0; "$pcrfs" mount "$dataset" "$mount" || echo "status $?") 2>&1 | cat
+    "$pcrfs" mount "$dataset" "$mount" && "$pcrfs" umount "$mount"
+    (ulimit -f 0; "$pcrfs" mount "$dataset" "$mount" --log-file "$scratch/log") 2>&1 | cat
+    ls "$mount/scan1" && "$pcrfs" umount "$mount"
+  )");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("^pcrfs: [^\n]*File too large[^\n]*\nstatus 1\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nn00\n"));
+}
+
 TEST_F(RefusedMountTest, ADescriptorThatIsNoMountedFuse) {
   const UniqueFd fuse(open("/dev/fuse", O_RDWR)), null(open("/dev/null", O_RDWR));
   const auto mount_on = [&](int fd) {
@@ -124,6 +151,8 @@ TEST_F(RefusedMountTest, OptionsThatCannotBe) {
   ExpectRefused(Mount({"-o", "level=11"}), "level");
   ExpectRefused(Mount({"-o", "frobnicate"}), "frobnicate", 2);
   ExpectRefused(Mount({"--log-file", photos_.dataset() + "/PCR_0.pcr/log"}), "cannot log");
+  ExpectRefused(Mount({"--log-file", photos_ / "no such folder/log"}), "No such file or directory");
+  EXPECT_FALSE(std::filesystem::exists(photos_ / "no such folder"));
 }
 
 TEST_F(RefusedMountTest, ACacheThatCannotBeWritten) {

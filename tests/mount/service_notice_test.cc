@@ -41,7 +41,7 @@ class Manager {
   explicit Manager(const std::string& name) : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    name.copy(address.sun_path, sizeof address.sun_path - 1);
+    name.copy(address.sun_path, sizeof address.sun_path);
     if (name[0] == '@') address.sun_path[0] = '\0';
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
     EXPECT_EQ(bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), size), 0) << name;
@@ -81,7 +81,9 @@ class Manager {
 
 TEST(ServiceNotice, GoesToASocketOfEitherKind) {
   const testing::TempDir folder;
-  for (const std::string& name : {folder / "socket", "@pcrfs test " + folder.path()}) {
+  std::string longest = "@pcrfs test " + folder.path();
+  longest.resize(sizeof sockaddr_un::sun_path, 'x');
+  for (const std::string& name : {folder / "socket", "@pcrfs test " + folder.path(), longest}) {
     Manager manager(name);
     NotifyReady(7, "it is up");
     EXPECT_EQ(manager.Next().text, "READY=1\nMAINPID=7\nSTATUS=it is up");
