@@ -67,11 +67,15 @@ std::optional<Opaque> RefuseWork(const JpegStructure& structure) {
                                              std::to_string(BlocksOfFrame(structure.frame)) + " blocks, too much work"};
 }
 
-// Markers after the first scan header that forbid taking the file apart.
-std::optional<Opaque> RefuseSegments(const JpegStructure& structure) {
-  for (const JpegSegment& segment : structure.segments)
-    if (segment.marker == jpeg_marker::kDnl)
-      return Opaque{OpaqueReason::kUnsupported, "a DNL segment at offset " + std::to_string(segment.offset)};
+// A DNL segment that contradicts the frame header: readers that heed it see another height than those that do not.
+std::optional<Opaque> RefuseSegments(ByteSpan source, const JpegStructure& structure) {
+  for (const JpegSegment& segment : structure.segments) {
+    if (segment.marker != jpeg_marker::kDnl) continue;
+    const ByteSpan bytes = source.subspan(segment.offset, segment.size);
+    if (bytes.size() == 6 && (bytes[4] << 8 | bytes[5]) == structure.frame.height) continue;
+    return Opaque{OpaqueReason::kUnsupported, "a DNL segment at offset " + std::to_string(segment.offset) +
+                                                  " with another height than the frame's"};
+  }
   return std::nullopt;
 }
 
@@ -120,10 +124,10 @@ std::optional<Opaque> RefuseProgressiveScans(const JpegStructure& structure) {
   return std::nullopt;
 }
 
-std::optional<Opaque> RefuseStructure(const JpegStructure& structure) {
+std::optional<Opaque> RefuseStructure(ByteSpan source, const JpegStructure& structure) {
   if (auto refusal = RefuseFrame(structure.frame)) return refusal;
   if (auto refusal = RefuseWork(structure)) return refusal;
-  if (auto refusal = RefuseSegments(structure)) return refusal;
+  if (auto refusal = RefuseSegments(source, structure)) return refusal;
   return structure.frame.progressive() ? RefuseProgressiveScans(structure) : RefuseSequentialScans(structure);
 }
 
@@ -231,7 +235,7 @@ tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source, const EncodeOpti
   if (structure->eoi > kMaxImageBytes)
     return Refuse(OpaqueReason::kTooLarge,
                   std::to_string(structure->eoi) + " bytes, an image has at most " + std::to_string(kMaxImageBytes));
-  if (auto refusal = RefuseStructure(*structure)) return tl::unexpected<Opaque>(*std::move(refusal));
+  if (auto refusal = RefuseStructure(source, *structure)) return tl::unexpected<Opaque>(*std::move(refusal));
   if (!structure->frame.progressive()) return Convert(source, *structure, options.exact);
   return options.rescan && !options.exact ? Rescan(source, *structure) : Keep(source, *structure);
 }

@@ -44,9 +44,32 @@ struct JpegCoefficients::State {
       arrays = jpeg_read_coefficients(&info);
     });
     if (!done || arrays == nullptr) return Fail(ErrorCode::kDamaged, fence.text());
+    GiveTablesSlots();
     for (int i = 0; i < info.num_components; ++i) rows.emplace_back(info.comp_info[i].height_in_blocks);
     if (!fence.Run([this] { FindRows(); })) return Fail(ErrorCode::kDamaged, fence.text());
     return {};
+  }
+
+  // A slot may be defined anew between scans; a component keeps the table that its slot held at its first scan. Of
+  // tables that shared a slot, the later component's moves to the first slot that is free or holds the same. There
+  // always is one: a component has one table, and there are as many slots as components.
+  void GiveTablesSlots() {
+    if (info.num_components > NUM_QUANT_TBLS) return;
+    std::array<JQUANT_TBL*, NUM_QUANT_TBLS> slots{};
+    const auto fits = [&](const JQUANT_TBL* slot, const JQUANT_TBL& table) {
+      return slot == nullptr || std::ranges::equal(slot->quantval, table.quantval);
+    };
+    for (int i = 0; i < info.num_components; ++i) {
+      jpeg_component_info& component = info.comp_info[i];
+      if (component.quant_table == nullptr) return;  // it has no scan
+      auto slot = slots.begin() + component.quant_tbl_no;
+      if (!fits(*slot, *component.quant_table))
+        slot =
+            std::ranges::find_if(slots, [&](const JQUANT_TBL* other) { return fits(other, *component.quant_table); });
+      *slot = component.quant_table;
+      component.quant_tbl_no = static_cast<int>(slot - slots.begin());
+    }
+    std::ranges::copy(slots, info.quant_tbl_ptrs);
   }
 
   // The arrays lie in memory as a whole, so rows do not move any more.

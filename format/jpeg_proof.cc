@@ -17,12 +17,18 @@ std::vector<ByteSpan> CopiedSegments(const JpegStructure& structure, ByteSpan by
 
 bool SameBytes(ByteSpan a, ByteSpan b) { return std::ranges::equal(a, b); }
 
+// The numbers of quantisation tables are free: which table each component has, is compared with the content.
+bool SameComponent(const FrameComponent& a, const FrameComponent& b) {
+  return a.id == b.id && a.h == b.h && a.v == b.v;
+}
+
 // What differs between the headers, nothing when all is the same.
 const char* HeaderDifference(const JpegFrame& before, const JpegFrame& after) {
   if (after.marker != jpeg_marker::kSof2) return "the process: it is not progressive with Huffman coding";
   if (after.precision != before.precision) return "the sample precision";
   if (after.width != before.width || after.height != before.height) return "width or height";
-  if (after.components != before.components) return "component ids, sampling factors or quantisation table numbers";
+  if (!std::ranges::equal(after.components, before.components, SameComponent))
+    return "component ids or sampling factors";
   return nullptr;
 }
 

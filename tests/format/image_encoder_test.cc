@@ -130,14 +130,30 @@ Bytes WithFill(Bytes jpeg) {
   return jpeg;
 }
 
-// Slot 0, which only the first component uses, once more after that component's scan, with another step for DC or not.
-Bytes WithTableBetweenScans(bool other) {
-  Bytes jpeg = MakeJpeg({.script = kOneScanEach});
-  const size_t dqt = SegmentOffset(jpeg, jpeg_marker::kDqt);
-  Bytes table(jpeg.begin() + static_cast<std::ptrdiff_t>(dqt), jpeg.begin() + static_cast<std::ptrdiff_t>(dqt) + 69);
+// The DQT segment of slot 0, all of it one byte a step, with another step for DC.
+Bytes TableOfSlot0(const Bytes& jpeg, uint8_t change) {
+  const auto dqt = jpeg.begin() + static_cast<std::ptrdiff_t>(SegmentOffset(jpeg, jpeg_marker::kDqt));
+  Bytes table(dqt, dqt + 69);
   EXPECT_EQ(table[4], 0);
-  if (other) table[5] ^= 1;
-  InsertAt(jpeg, StructureOf(jpeg).scans[0].end, table);
+  table[5] ^= change;
+  return table;
+}
+
+// Slot 0, which only the first component uses, once more after that component's scan, with another step for DC or not.
+Bytes WithTableBetweenScans(uint8_t change) {
+  Bytes jpeg = MakeJpeg({.script = kOneScanEach});
+  InsertAt(jpeg, StructureOf(jpeg).scans[0].end, TableOfSlot0(jpeg, change));
+  return jpeg;
+}
+
+// All components use slot 0, which is defined anew before the second component's scan, and before the third's.
+Bytes WithOneSlotForAll(uint8_t second, uint8_t third) {
+  Bytes jpeg = MakeJpeg({.script = kOneScanEach});
+  const size_t frame = FrameOffset(jpeg);
+  jpeg[frame + 15] = 0, jpeg[frame + 18] = 0;
+  const JpegStructure structure = StructureOf(jpeg);
+  InsertAt(jpeg, structure.scans[1].end, TableOfSlot0(jpeg, third));
+  InsertAt(jpeg, structure.scans[0].end, TableOfSlot0(jpeg, second));
   return jpeg;
 }
 
@@ -224,7 +240,23 @@ INSTANTIATE_TEST_SUITE_P(
              [] {
                return TinyGray(0x0B, {0x17, 0x71});
              }},
-        Case{"SameTableTwice", [] { return WithTableBetweenScans(false); }},
+        Case{"SameTableTwice", [] { return WithTableBetweenScans(0); }},
+        Case{"TableRedefinedBetweenScans", [] { return WithTableBetweenScans(1); }},
+        Case{"OneSlotForThreeTables", [] { return WithOneSlotForAll(1, 3); }},
+        Case{"OneSlotForTwoTables", [] { return WithOneSlotForAll(7, 7); }},
+        Case{"OneSlotForATableThatComesBack", [] { return WithOneSlotForAll(7, 0); }},
+        Case{"TableRedefinedBeforeEoi",
+             [] {
+               Bytes jpeg = MakeJpeg({});
+               InsertAt(jpeg, jpeg.size() - 2, TableOfSlot0(jpeg, 5));
+               return jpeg;
+             }},
+        Case{"DnlThatAgrees",
+             [] {
+               Bytes jpeg = MakeJpeg({});
+               InsertAt(jpeg, jpeg.size() - 2, Segment(jpeg_marker::kDnl, std::string_view("\0\x78", 2)));
+               return jpeg;
+             }},
         Case{"TailNewline", [] { return JpegWithTail("\n"); }},
         Case{"TailSecondEoi", [] { return JpegWithTail("\xFF\xD9"); }},
         Case{"TailFill", [] { return JpegWithTail("\xFF\xFF\xFF"); }},
@@ -312,6 +344,13 @@ INSTANTIATE_TEST_SUITE_P(
              [] {
                Bytes jpeg = MakeJpeg({.progressive = true});
                InsertAt(jpeg, StructureOf(jpeg).scans[1].begin, Segment(jpeg_marker::kApp0 + 2, "ICC_PROFILE"));
+               return jpeg;
+             }},
+        // Decoders of the libjpeg family keep the table that a component's first scan had.
+        Case{"TableRedefinedBetweenScans",
+             [] {
+               Bytes jpeg = MakeJpeg({.progressive = true});
+               InsertAt(jpeg, StructureOf(jpeg).scans[4].end, TableOfSlot0(jpeg, 9));
                return jpeg;
              }},
         Case{"CommentBeforeEoi",
@@ -448,13 +487,13 @@ INSTANTIATE_TEST_SUITE_P(
                    [] { return WithFrameMarker(MakeJpeg({}), 0xC5); }},
         OpaqueCase{"HeightByDnl", OpaqueReason::kUnsupported, "DNL",
                    [] { return WithFrameSize(MakeJpeg({}), 160, 0); }},
-        OpaqueCase{"Dnl", OpaqueReason::kUnsupported, "DNL",
-                   [] { return WithSegmentBeforeEoi(Segment(jpeg_marker::kDnl, std::string_view("\0\x78", 2))); }},
+        OpaqueCase{"DnlThatDiffers", OpaqueReason::kUnsupported, "DNL",
+                   [] { return WithSegmentBeforeEoi(Segment(jpeg_marker::kDnl, std::string_view("\0\x77", 2))); }},
+        OpaqueCase{"DnlTooShort", OpaqueReason::kUnsupported, "DNL",
+                   [] { return WithSegmentBeforeEoi(Segment(jpeg_marker::kDnl, std::string_view("\x78", 1))); }},
         OpaqueCase{"RepeatedComponentIds", OpaqueReason::kUnsupported, "component id 1 is there twice",
                    WithRepeatedIds},
         OpaqueCase{"FiveComponents", OpaqueReason::kUnsupported, "5 components", WithFiveComponents},
-        OpaqueCase{"TableRedefinedBetweenScans", OpaqueReason::kUnsupported, "quantization table",
-                   [] { return WithTableBetweenScans(true); }},
         OpaqueCase{"CoefficientOf13Bits", OpaqueReason::kUnsupported, "DCT coefficient out of range",
                    [] {
                      return TinyGray(0x0D, {0x13, 0x88, 0x7F});
