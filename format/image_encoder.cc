@@ -128,7 +128,21 @@ std::optional<Opaque> RefuseStructure(ByteSpan source, const JpegStructure& stru
   if (auto refusal = RefuseFrame(structure.frame)) return refusal;
   if (auto refusal = RefuseWork(structure)) return refusal;
   if (auto refusal = RefuseSegments(source, structure)) return refusal;
-  return structure.frame.progressive() ? RefuseProgressiveScans(structure) : RefuseSequentialScans(structure);
+  if (structure.frame.progressive()) return RefuseProgressiveScans(structure);
+  if (auto refusal = RefuseSequentialScans(structure)) return refusal;
+  return RefuseMarkersBetween(structure);
+}
+
+// The structure of a file in which the markers show no reason to keep it whole.
+tl::expected<JpegStructure, Opaque> ParseSound(ByteSpan source) {
+  if (!StartsWithSoi(source)) return Refuse(OpaqueReason::kNotJpeg, "the file does not start with SOI (FF D8)");
+  Result<JpegStructure> structure = ParseJpeg(source);
+  if (!structure) return Refuse(structure.error());
+  if (structure->eoi > kMaxImageBytes)
+    return Refuse(OpaqueReason::kTooLarge,
+                  std::to_string(structure->eoi) + " bytes, an image has at most " + std::to_string(kMaxImageBytes));
+  if (auto refusal = RefuseStructure(source, *structure)) return tl::unexpected<Opaque>(*std::move(refusal));
+  return *std::move(structure);
 }
 
 // Sizes of the fragments of [0, eoi): each scan, with the segments before it, in the fragment of its level; what lies
@@ -188,7 +202,6 @@ Result<Conversion> ConvertAndTryRestoring(ByteSpan source, const JpegStructure& 
 }
 
 Encoded Convert(ByteSpan source, const JpegStructure& structure, bool exact) {
-  if (auto refusal = RefuseMarkersBetween(structure)) return tl::unexpected<Opaque>(*std::move(refusal));
   Result<Conversion> conversion = ConvertAndTryRestoring(source.first(structure.eoi + 2), structure);
   if (!conversion) return Refuse(conversion.error());
   if (exact && !conversion->restore) return Refuse(OpaqueReason::kNotRestorable, conversion->restore.error().message);
@@ -215,8 +228,9 @@ Encoded Convert(ByteSpan source, const JpegStructure& structure, bool exact) {
 
 // What cannot be converted, or need not be, is kept.
 Encoded Rescan(ByteSpan source, const JpegStructure& structure) {
-  Encoded image = Convert(source, structure, false);
-  return image ? std::move(image) : Keep(source, structure);
+  if (!RefuseMarkersBetween(structure))
+    if (Encoded image = Convert(source, structure, false)) return image;
+  return Keep(source, structure);
 }
 
 }  // namespace
@@ -228,14 +242,14 @@ uint64_t EncodeMemory(ByteSpan source) {
   return CoefficientMemory(*frame) + 2 * source.size() + kSmallParts;  // the result, and the source restored on trial
 }
 
+uint64_t EncodeWork(ByteSpan source) {
+  const auto structure = ParseSound(source);
+  return structure ? DecodingWork(*structure) : 0;
+}
+
 tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source, const EncodeOptions& options) {
-  if (!StartsWithSoi(source)) return Refuse(OpaqueReason::kNotJpeg, "the file does not start with SOI (FF D8)");
-  const Result<JpegStructure> structure = ParseJpeg(source);
-  if (!structure) return Refuse(structure.error());
-  if (structure->eoi > kMaxImageBytes)
-    return Refuse(OpaqueReason::kTooLarge,
-                  std::to_string(structure->eoi) + " bytes, an image has at most " + std::to_string(kMaxImageBytes));
-  if (auto refusal = RefuseStructure(source, *structure)) return tl::unexpected<Opaque>(*std::move(refusal));
+  const auto structure = ParseSound(source);
+  if (!structure) return tl::unexpected<Opaque>(structure.error());
   if (!structure->frame.progressive()) return Convert(source, *structure, options.exact);
   return options.rescan && !options.exact ? Rescan(source, *structure) : Keep(source, *structure);
 }

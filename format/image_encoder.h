@@ -77,6 +77,10 @@ struct Opaque {
 // known from the frame header. 0 for what will be opaque because of it.
 [[nodiscard]] uint64_t EncodeMemory(ByteSpan source);
 
+// How long EncodeImage takes beyond looking at the markers: the work of decoding the image once, in the units of
+// kMaxImageWork, of which it does three to ten times as much. 0 for what is opaque because of its markers.
+[[nodiscard]] uint64_t EncodeWork(ByteSpan source);
+
 [[nodiscard]] tl::expected<EncodedImage, Opaque> EncodeImage(ByteSpan source, const EncodeOptions& options = {});
 
 }  // namespace pcrfs

@@ -180,8 +180,8 @@ class Parser {
       position_ = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes_.data());
       if (bytes_.size() - position_ < 2) return false;
       const uint8_t next = bytes_[position_ + 1];
-      if (next == 0xFF) {
-        ++position_;  // fill
+      if (next == 0xFF) {  // fill, to the last FF of it
+        while (position_ + 1 < bytes_.size() && bytes_[position_ + 1] == 0xFF) ++position_;
       } else if (next == 0 || IsRst(next)) {
         position_ += 2;
       } else {

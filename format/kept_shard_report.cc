@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "format/checksum.h"
-#include "format/jpeg_parser.h"
+#include "format/opaque_reason.h"
 #include "format/pack_item.h"
 
 namespace pcrfs {
@@ -44,22 +44,6 @@ std::unordered_map<std::string_view, const Entry*> EntriesByPath(const LoneShard
 
 }  // namespace
 
-Result<Opaque> WhyOpaque(const ByteSource& shard, const Entry& entry, const EncodeOptions& options,
-                         MemoryGate& memory) {
-  const Extent& extent = entry.layout.extents.at(0);
-  const auto like_jpeg = StartsWithSoi(shard, extent.offset, extent.size);
-  if (!like_jpeg) return tl::unexpected(like_jpeg.error());
-  if (auto opaque = OpaqueUnread(extent.size, *like_jpeg)) return *std::move(opaque);
-  Bytes bytes(static_cast<size_t>(extent.size));
-  if (auto read = shard.ReadAt(extent.offset, bytes); !read) return PassOn(std::move(read));
-  if (Sha256::Of(bytes) != entry.source_sha256)
-    return Fail(ErrorCode::kDamaged, "shard " + Quoted(shard.name()) + ": " + Quoted(entry.name) + ", " +
-                                         std::to_string(extent.size) + " bytes at offset " +
-                                         std::to_string(extent.offset) + ": they are not those that were packed");
-  auto encoded = EncodeWithin(memory, bytes, options);
-  return encoded ? NoRoomInShard() : std::move(encoded.error());
-}
-
 std::vector<bool> NeededForReport(const PlannedShard& planned, const LoneShard& shard) {
   std::vector<std::string> paths;
   const auto entries = EntriesByPath(shard, paths);
@@ -83,9 +67,10 @@ Result<void> ReportKeptShard(const PackJob& job, const PlannedShard& planned, co
     if (found == entries.end()) continue;  // a folder
     const Entry& entry = *found->second;
     if (entry.layout.kind == EntryKind::kOpaque) {
-      const auto why = WhyOpaque(**file, entry, job.encode, memory);
+      ReasonBudget unlimited;
+      const auto why = WhyOpaque(**file, entry, job.encode, memory, unlimited);
       if (!why) return tl::unexpected(why.error());
-      report.Opaque(item.path, *why);
+      report.Opaque(item.path, why->value_or(NoRoomInShard()));
     } else if (entry.layout.kept) {
       report.Kept(item.path);
     } else if (IsNotRestorable(entry)) {

@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "format/error.h"
-#include "format/file.h"
-#include "format/image_encoder.h"
 #include "format/memory_gate.h"
 #include "format/pack_pipeline.h"
 #include "format/pack_report.h"
@@ -18,12 +16,6 @@
 #include "format/shard_reader.h"
 
 namespace pcrfs {
-
-// Why the opaque `entry` of `shard` was not converted, by the bytes that are stored. Files that are no JPEGs cost one
-// small read, JPEGs an attempt to convert them. Errors: kDamaged when the bytes are not those that were packed; those
-// of reading.
-[[nodiscard]] Result<Opaque> WhyOpaque(const ByteSource& shard, const Entry& entry, const EncodeOptions& options,
-                                       MemoryGate& memory);
 
 // Which items of `planned` ReportKeptShard needs the contents of.
 [[nodiscard]] std::vector<bool> NeededForReport(const PlannedShard& planned, const LoneShard& shard);

@@ -30,8 +30,9 @@ a mount that is in use alone, and returns when the daemon has ended.
 In fstab:  DATASET MOUNTPOINT fuse.pcrfs ro,allow_other,_netdev,nofail 0 0)";
 
 constexpr char kInfoFooter[] =
-    R"(Shards do not store why a file is opaque, kept whole at every level: its first two bytes tell whether it is a JPEG. The
-reasons are in the report that 'pcrfs pack --report' writes.)";
+    R"(Shards do not store why a file is opaque, kept whole at every level: the reasons are worked out again from the files,
+as 'pcrfs pack' gives them, for at most 256 MiB of opaque JPEGs and some ten seconds. The report that 'pcrfs pack
+--report' writes has them all, file by file.)";
 
 constexpr char kManifestFooter[] =
     R"(One line a file, in storage order, as sha256sum writes them, so that
@@ -216,8 +217,11 @@ void Define(CLI::App& app, InfoCommand& command) {
   app.add_flag(
       "--json", command.json,
       "As one JSON object, with the keys format_version, images, opaque_files, directories, shards, stored_bytes,\n"
-      "levels, a list of objects with the keys level, bytes, bytes_per_image and share, and kinds, an object with the\n"
-      "keys restorable, not_restorable, kept, opaque_not_jpeg and opaque_jpeg");
+      "levels, a list of objects with the keys level, bytes, bytes_per_image and share, kinds, an object with the "
+      "keys\n"
+      "restorable, not_restorable, kept, opaque_not_jpeg and opaque_jpeg, and opaque_reasons, an object with a key "
+      "for\n"
+      "each reason that 'pcrfs pack --report' gives, and unknown");
   app.footer(kInfoFooter);
 }
 

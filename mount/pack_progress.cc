@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "mount/pack_report_file.h"
+#include "mount/reason_words.h"
 
 namespace pcrfs {
 namespace {

@@ -2,26 +2,18 @@
 
 #include <sys/stat.h>
 
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "format/checksum.h"
-#include "format/packer.h"
 #include "mount/dataset_walk.h"
 
 namespace pcrfs {
 namespace {
 
 constexpr size_t kWriteBytes = size_t{64} << 10;
-
-constexpr std::array<std::string_view, kOpaqueReasons> kOpaqueNames = {"not_jpeg",     "unsupported",     "damaged",
-                                                                       "incomplete",   "markers_between", "too_large",
-                                                                       "proof_failed", "not_restorable"};
-constexpr std::array<std::string_view, kSkipReasons> kSkipNames = {
-    "unreadable", "vanished", "changed", "special_file", "broken_link", "over_limits", "late", "data_set"};
 
 using OnInvalid = nlohmann::json::error_handler_t;
 
@@ -55,9 +47,6 @@ Result<void> CheckPlace(const std::string& path, const std::string& source, cons
 }
 
 }  // namespace
-
-std::string_view ReasonName(OpaqueReason reason) { return kOpaqueNames.at(static_cast<size_t>(reason)); }
-std::string_view ReasonName(SkipReason reason) { return kSkipNames.at(static_cast<size_t>(reason)); }
 
 std::string ReportLine(const PackFinding& finding) {
   std::string line = "{\"path\":" + AsJson(finding.path);

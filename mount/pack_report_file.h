@@ -14,15 +14,9 @@
 
 #include "format/error.h"
 #include "format/file.h"
-#include "format/image_encoder.h"
-#include "format/skipped.h"
 #include "format/sorted_spool.h"
 
 namespace pcrfs {
-
-// "not_jpeg", "vanished": what the report calls them, for good.
-[[nodiscard]] std::string_view ReasonName(OpaqueReason reason);
-[[nodiscard]] std::string_view ReasonName(SkipReason reason);
 
 struct PackFinding {
   std::string_view path, kind, reason, detail;

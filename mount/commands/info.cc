@@ -5,10 +5,12 @@
 #include <unordered_set>
 #include <vector>
 
-#include "format/jpeg_parser.h"
+#include "format/opaque_reason.h"
+#include "format/pack_options.h"
 #include "mount/commands/commands.h"
 #include "mount/console.h"
 #include "mount/dataset_walk.h"
+#include "mount/reason_words.h"
 
 namespace pcrfs {
 namespace {
@@ -20,29 +22,50 @@ struct LevelTotals {
 
 struct Totals {
   uint64_t images = 0, opaque_files = 0, directories = 0, shards = 0;
-  uint64_t restorable = 0, not_restorable = 0, kept = 0;  // of the images
-  uint64_t opaque_jpegs = 0;
   uint64_t stored_bytes = 0;  // shards and PCR_index.pb
+  KindCounts kinds;
   std::vector<LevelTotals> levels;
 };
 
-Result<void> CountKind(const ByteSource& shard, const EntryLayout& layout, Totals& totals) {
-  if (layout.kind == EntryKind::kImage) {
-    ++(layout.kept ? totals.kept : NeedsRestoring(layout) ? totals.restorable : totals.not_restorable);
+// What finding out the reasons of opaque files may cost: some ten seconds, where a data set is full of them.
+constexpr ReasonBudget kReasonBudget = {.bytes = uint64_t{1} << 28, .work = uint64_t{1} << 28};
+
+// Counts entries by what became of them when they were packed.
+class KindCounter {
+ public:
+  KindCounter(const Dataset& dataset, KindCounts& counts)
+      : options_(ParsePackOptions(dataset.index().pack_options).value_or(PackOptions{}).encode), counts_(counts) {}
+
+  Result<void> Add(const ByteSource& shard, const Entry& entry) {
+    if (entry.layout.kind == EntryKind::kOpaque) return AddOpaque(shard, entry);
+    ++(entry.layout.kept ? counts_.kept : NeedsRestoring(entry.layout) ? counts_.restorable : counts_.not_restorable);
     return {};
   }
-  // As little as tells the two kinds of opaque files apart; whether it is right is for verify.
-  const Extent& file = layout.extents.at(0);
-  const auto jpeg = StartsWithSoi(shard, file.offset, file.size);
-  if (!jpeg) return tl::unexpected(jpeg.error());
-  totals.opaque_jpegs += *jpeg ? 1U : 0U;
-  return {};
-}
+
+ private:
+  // Damage is for verify to report.
+  Result<void> AddOpaque(const ByteSource& shard, const Entry& entry) {
+    const auto why = WhyOpaque(shard, entry, options_, memory_, budget_);
+    if (why)  // a file that this release would convert was of a kind that the one that packed it did not
+      ++counts_.opaque[static_cast<size_t>(*why ? (*why)->reason : OpaqueReason::kUnsupported)];
+    else if (why.error().code == ErrorCode::kLimit || why.error().code == ErrorCode::kDamaged)
+      ++counts_.opaque_for_unknown_reason;
+    else
+      return tl::unexpected(why.error());
+    return {};
+  }
+
+  const EncodeOptions options_;
+  KindCounts& counts_;
+  MemoryGate memory_{0};  // nobody to share it with
+  ReasonBudget budget_ = kReasonBudget;
+};
 
 Result<Totals> Count(const Dataset& dataset) {
   Totals totals;
   totals.levels.resize(static_cast<size_t>(dataset.levels()));
   std::unordered_set<std::string> directories;  // several shards may list one
+  KindCounter kinds(dataset, totals.kinds);
   const auto walked = ForEachShard(dataset, [&](const IndexedShard& shard) -> Result<void> {
     ++totals.shards;
     totals.stored_bytes += shard.source->size();
@@ -50,7 +73,7 @@ Result<Totals> Count(const Dataset& dataset) {
     for (const Entry& entry : shard.index.entries) {
       const bool image = entry.layout.kind == EntryKind::kImage;
       ++(image ? totals.images : totals.opaque_files);
-      if (auto counted = CountKind(*shard.source, entry.layout, totals); !counted) return counted;
+      if (auto counted = kinds.Add(*shard.source, entry); !counted) return counted;
       for (int k = 1; k <= dataset.levels(); ++k) {
         const uint64_t size = SizeAtLevel(entry.layout, *Level::FromNumber(k), dataset.levels());
         totals.levels[static_cast<size_t>(k - 1)].bytes += size;
@@ -77,6 +100,24 @@ double Share(const Totals& totals, const LevelTotals& level) {
   return whole == 0 ? 0 : static_cast<double>(level.bytes) / static_cast<double>(whole);
 }
 
+nlohmann::ordered_json KindsAsJson(const Totals& totals) {
+  const KindCounts& kinds = totals.kinds;
+  const uint64_t not_jpeg = kinds.opaque[static_cast<size_t>(OpaqueReason::kNotJpeg)];
+  return {{"restorable", kinds.restorable},
+          {"not_restorable", kinds.not_restorable},
+          {"kept", kinds.kept},
+          {"opaque_not_jpeg", not_jpeg},
+          {"opaque_jpeg", totals.opaque_files - not_jpeg}};
+}
+
+nlohmann::ordered_json ReasonsAsJson(const KindCounts& kinds) {
+  nlohmann::ordered_json json;
+  for (size_t i = 0; i < kOpaqueReasons; ++i)
+    json[std::string(ReasonName(static_cast<OpaqueReason>(i)))] = kinds.opaque[i];
+  json["unknown"] = kinds.opaque_for_unknown_reason;
+  return json;
+}
+
 std::string AsJson(const Totals& totals) {
   nlohmann::ordered_json json = {{"format_version", 1},
                                  {"images", totals.images},
@@ -85,12 +126,8 @@ std::string AsJson(const Totals& totals) {
                                  {"shards", totals.shards},
                                  {"stored_bytes", totals.stored_bytes},
                                  {"levels", nlohmann::ordered_json::array()},
-                                 {"kinds",
-                                  {{"restorable", totals.restorable},
-                                   {"not_restorable", totals.not_restorable},
-                                   {"kept", totals.kept},
-                                   {"opaque_not_jpeg", totals.opaque_files - totals.opaque_jpegs},
-                                   {"opaque_jpeg", totals.opaque_jpegs}}}};
+                                 {"kinds", KindsAsJson(totals)},
+                                 {"opaque_reasons", ReasonsAsJson(totals.kinds)}};
   int number = 0;
   for (const LevelTotals& level : totals.levels)
     json["levels"].push_back({{"level", ++number},
@@ -102,14 +139,10 @@ std::string AsJson(const Totals& totals) {
 
 std::string AsTable(const Totals& totals) {
   std::ostringstream text;
-  text << "images        " << totals.images << "\n  converted, can be restored byte for byte     " << totals.restorable
-       << "\n  converted, cannot be restored                " << totals.not_restorable
-       << "\n  progressive, kept as it was                  " << totals.kept << "\nopaque files  "
-       << totals.opaque_files << "\n  not JPEG                                     "
-       << totals.opaque_files - totals.opaque_jpegs << "\n  JPEG, damaged or of a kind kept whole        "
-       << totals.opaque_jpegs << "\ndirectories   " << totals.directories << "\nshards        " << totals.shards
-       << "\nstored        " << totals.stored_bytes << " bytes ("
-       << HumanBytes(static_cast<double>(totals.stored_bytes)) << ")\n\nlevel          bytes  bytes/image    share\n"
+  text << "images        " << totals.images << "\nopaque files  " << totals.opaque_files << "\ndirectories   "
+       << totals.directories << "\nshards        " << totals.shards << "\nstored        " << totals.stored_bytes
+       << " bytes (" << HumanBytes(static_cast<double>(totals.stored_bytes)) << ")\n\n"
+       << KindLines(totals.kinds) << "\nlevel          bytes  bytes/image    share\n"
        << std::fixed;
   int number = 0;
   for (const LevelTotals& level : totals.levels)

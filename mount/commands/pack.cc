@@ -1,4 +1,3 @@
-#include <array>
 #include <iomanip>
 #include <optional>
 #include <sstream>
@@ -11,27 +10,12 @@
 #include "mount/console.h"
 #include "mount/pack_progress.h"
 #include "mount/pack_report_file.h"
+#include "mount/reason_words.h"
 
 namespace pcrfs {
 namespace {
 
 constexpr uint64_t kSkippedShown = 20;
-constexpr std::array<const char*, kOpaqueReasons> kOpaqueWords = {"not JPEG",
-                                                                  "a kind of JPEG that is not converted",
-                                                                  "damaged",
-                                                                  "incomplete",
-                                                                  "metadata between its scans",
-                                                                  "too large to convert",
-                                                                  "not provably the same when converted",
-                                                                  "not restorable byte for byte"};
-constexpr std::array<const char*, kSkipReasons> kSkipWords = {"unreadable",
-                                                              "gone since it was listed",
-                                                              "changed while it was read",
-                                                              "a socket, FIFO or device",
-                                                              "a symbolic link that leads nowhere",
-                                                              "name, path or size over the limits",
-                                                              "came after the pack was begun",
-                                                              "the data set itself"};
 
 class Watcher final : public PackObserver {
  public:
@@ -74,27 +58,16 @@ class Watcher final : public PackObserver {
   uint64_t skipped_ = 0;
 };
 
-void AddCount(std::ostringstream& text, uint64_t count, const std::string& what) {
-  if (count > 0) text << std::setw(12) << count << "  " << what << "\n";
-}
-
 // What became of files, a line a kind.
 std::string KindLines(const PackSummary& summary) {
-  std::ostringstream text;
-  AddCount(text, summary.images - summary.images_not_restorable, "converted, and can be restored byte for byte");
-  AddCount(text, summary.images_not_restorable, "converted, and cannot be restored byte for byte");
-  AddCount(text, summary.images_kept, "progressive, kept as it was");
-  for (size_t i = 0; i < kOpaqueReasons; ++i)
-    AddCount(text, summary.opaque_by_reason[i], std::string("kept whole at every level: ") + kOpaqueWords[i]);
-  return text.str();
+  return KindLines(KindCounts{.restorable = summary.images - summary.images_not_restorable,
+                              .not_restorable = summary.images_not_restorable,
+                              .kept = summary.images_kept,
+                              .opaque = summary.opaque_by_reason});
 }
 
 std::string LeftOutLines(const PackSummary& summary) {
-  std::ostringstream text;
-  for (size_t i = 0; i < kSkipReasons; ++i)
-    AddCount(text, summary.skipped_by_reason[i], std::string("skipped: ") + kSkipWords[i]);
-  AddCount(text, summary.excluded, "excluded, what lies below excluded folders not counted");
-  return text.str();
+  return KindLines(KindCounts{.skipped = summary.skipped_by_reason, .excluded = summary.excluded});
 }
 
 std::string Percent(double part, double whole) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "format/restore_record.h"
@@ -178,6 +179,41 @@ TEST_F(PackReport, ADryRunCountsAndEstimatesAndWritesNothing) {
 TEST_F(PackReport, ADryRunRefusesWhatThePackWould) {
   EXPECT_EQ(RunProgram({PCRFS_PROGRAM, "pack", "--dry-run", source() + "/none", dataset()}).status, 1);
   EXPECT_EQ(RunProgram({PCRFS_PROGRAM, "pack", "--dry-run", source(), source() + "/set"}).status, 1);
+}
+
+// Lines of "count  words".
+std::set<std::string> KindLinesOf(const std::string& text) {
+  std::set<std::string> lines;
+  std::istringstream all(text);
+  for (std::string line; std::getline(all, line);)
+    for (const char* kind : {"converted, ", "progressive, ", "kept whole"})
+      if (line.find(std::string("  ") + kind) != std::string::npos) lines.insert(line);
+  return lines;
+}
+
+TEST_F(PackReport, InfoCountsTheSameKindsAndReasonsInTheSameWords) {
+  AddEveryKind();
+  Add("b/big.jpg", testing::WithFrameSize(MakeJpeg({}), 65501, 120));
+  for (const std::vector<std::string>& options : {std::vector<std::string>{}, {"--exact"}, {"--rescan"}}) {
+    fs::remove_all(dataset());
+    const ProgramResult packed = Pack(options);
+    const ProgramResult info = RunProgram({PCRFS_PROGRAM, "info", dataset()});
+    const ProgramResult json = RunProgram({PCRFS_PROGRAM, "info", dataset(), "--json"});
+    ASSERT_EQ(packed.status + info.status + json.status, 0) << packed.err << info.err << json.err;
+    EXPECT_GE(KindLinesOf(packed.out).size(), 6u);
+    EXPECT_EQ(KindLinesOf(info.out), KindLinesOf(packed.out));
+    const auto reasons = nlohmann::json::parse(json.out)["opaque_reasons"];
+    const bool exact = !options.empty() && options[0] == "--exact";
+    EXPECT_EQ(reasons, nlohmann::json({{"not_jpeg", 1},
+                                       {"unsupported", 0},
+                                       {"damaged", 1},
+                                       {"incomplete", 1},
+                                       {"markers_between", 0},
+                                       {"too_large", 1},
+                                       {"proof_failed", 0},
+                                       {"not_restorable", exact ? 1 : 0},
+                                       {"unknown", 0}}));
+  }
 }
 
 TEST_F(PackReport, NamesWithLineFeedsBackslashesAndBytesThatAreNoUtf8ComeBack) {
