@@ -117,7 +117,8 @@ void PackKey::AppendTo(ByteWriter& out) const {
 }
 
 Result<ListingTotals> ListInPackOrder(const std::string& source, ListingOptions options, const PackOrder& order,
-                                      const OnSkipped& on_skipped, const RecordSink& sink) {
+                                      const OnSkipped& on_skipped, const RecordSink& sink,
+                                      const RecordFilter& is_wanted) {
   SortedSpool items(options.spool, 32 * options.memory);
   auto tree = SourceTree::Open(source, std::move(options), on_skipped);
   if (!tree) return PassOn(std::move(tree));
@@ -128,6 +129,9 @@ Result<ListingTotals> ListInPackOrder(const std::string& source, ListingOptions 
     if (!record) return PassOn(std::move(record));
     if (!*record) break;
     totals.folders += (*record)->kind != SourceKind::kFile && !(*record)->path.empty() ? 1U : 0U;
+    const auto wanted = is_wanted ? is_wanted(**record) : Result<bool>(true);
+    if (!wanted) return tl::unexpected(wanted.error());
+    if (!*wanted) continue;
     if (auto given = order.shuffle ? shuffled.Add(**record) : sink(**record); !given) return PassOn(std::move(given));
   }
   if (order.shuffle)

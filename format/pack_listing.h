@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 
+#include "format/bytes.h"
 #include "format/checksum.h"
 #include "format/error.h"
 #include "format/pack_options.h"
@@ -42,9 +43,12 @@ struct ListingTotals {
   uint64_t excluded = 0;  // files and folders
 };
 
+// Asked in path order whether a record is wanted.
+using RecordFilter = std::function<Result<bool>(const SourceRecord&)>;
+
 [[nodiscard]] Result<ListingTotals> ListInPackOrder(const std::string& source, ListingOptions options,
                                                     const PackOrder& order, const OnSkipped& on_skipped,
-                                                    const RecordSink& sink);
+                                                    const RecordSink& sink, const RecordFilter& is_wanted = {});
 
 }  // namespace pcrfs
 

@@ -54,6 +54,16 @@ class PackReport {
     const std::lock_guard lock(mutex_);
     observer_.OnKept(path);
   }
+  void Changed(const std::string& path, const std::string& detail) {
+    const std::lock_guard lock(mutex_);
+    ++summary_.changed;
+    observer_.OnChanged(path, detail);
+  }
+  void Gone(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    ++summary_.gone;
+    observer_.OnGone(path);
+  }
   // After the last of all these.
   [[nodiscard]] Result<void> ShardsComplete() { return observer_.OnShardsComplete(); }
   // Adds the counts of a shard that is in place.

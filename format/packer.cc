@@ -66,7 +66,7 @@ class Packer {
     };
     continued_ = holds(kPackPlanName);
     if (!continued_ && holds(kDatasetIndexName))
-      return Fail(ErrorCode::kExists, Quoted(dataset_) + " already holds a data set");
+      return Fail(ErrorCode::kExists, Quoted(dataset_) + " already holds a data set; --append adds to it what is new in the source");
     for (const std::string& name : *names) {
       if (IsTemporaryName(name))
         temporaries_.push_back(name);

@@ -44,6 +44,9 @@ struct PackSummary {
   uint64_t shards = 0;
   uint64_t source_bytes = 0;
   uint64_t stored_bytes = 0;
+  // An append's: files that the data set keeps as they were packed.
+  uint64_t changed = 0;  // in SOURCE since
+  uint64_t gone = 0;     // from there
 };
 
 // Called from one thread at a time, but from any thread. Calls must not block for long.
@@ -60,6 +63,9 @@ class PackObserver {
   virtual void OnNotRestorable(const std::string& /*path*/, const std::string& /*reason*/) {}
   // A progressive image that is kept as it was.
   virtual void OnKept(const std::string& /*path*/) {}
+  // An append's: packed before, and other or gone in SOURCE now.
+  virtual void OnChanged(const std::string& /*path*/, const std::string& /*detail*/) {}
+  virtual void OnGone(const std::string& /*path*/) {}
   // All shards are in place, and PCR_index.pb makes a data set of them when this returns. An error ends the pack, which
   // the same call then continues: so what is written here is never missing beside a whole data set.
   virtual Result<void> OnShardsComplete() { return {}; }

@@ -17,8 +17,9 @@ enum class SkipReason {
   kOverLimits,   // name, path or size beyond the format's limits
   kLate,         // came after the plan of a pack that is continued
   kDataset,      // the data set that is being written
+  kConflict,     // an append's: a file where the data set has a folder, or in a folder that is a file there
 };
-inline constexpr size_t kSkipReasons = static_cast<size_t>(SkipReason::kDataset) + 1;
+inline constexpr size_t kSkipReasons = static_cast<size_t>(SkipReason::kConflict) + 1;
 
 struct Skipped {
   SkipReason reason = SkipReason::kUnreadable;

@@ -46,11 +46,14 @@ folders; with '/' at its end a GLOB is for folders only. What lies below an excl
   --exclude '.*' --exclude '*.tmp' --exclude /val/ --exclude 'train/**/thumbs'
 The report has one JSON object a line, by path, for each file but those that were converted and can be restored:
   path      relative to SOURCE; where it is not UTF-8, what is not is U+FFFD, and path_hex has all its bytes as hex
-  kind      converted (not restorable), kept (as it was), opaque (whole, the same at every level), skipped
+  kind      converted (not restorable), kept (as it was), opaque (whole, the same at every level), skipped,
+            packed_before (with --append)
   reason    of converted: not_restorable; of kept: progressive
             of opaque: not_jpeg, unsupported, damaged, incomplete, markers_between, too_large, proof_failed,
             not_restorable (with --exact)
-            of skipped: unreadable, vanished, changed, special_file, broken_link, over_limits, late, data_set
+            of skipped: unreadable, vanished, changed, special_file, broken_link, over_limits, late, data_set,
+            conflict (with --append: a file here and a folder there)
+            of packed_before (with --append): changed, gone
   detail    a sentence
 It appears whole, just before the data set does, or not at all. That of a continued pack speaks of all files, too, also
 of those that were packed before the interruption; only of a file that cannot be restored and has left SOURCE since, the
@@ -138,13 +141,16 @@ void Define(CLI::App& app, PackCommand& command) {
   const auto parse_images = [](std::string_view text) { return ParseNumber<uint32_t>(text, 1, 65536); };
   AddParsed(app, "--record-images", command.options.record_images, parse_images,
             "Files and empty folders a shard at most, 1 to 65536 (default 256)", "a number from 1 to 65536")
+      ->each([&command](const std::string&) { command.given_record_images = true; })
       ->type_name("N");
   AddParsed(app, "--record-bytes", command.options.record_bytes, ParseRecordBytes,
             "Source bytes a shard at most, 1 byte to 1GiB; a larger file is a shard of its own (default 64MiB)",
             "a size from 1 byte to 1GiB, such as 64MiB")
+      ->each([&command](const std::string&) { command.given_record_bytes = true; })
       ->type_name("SIZE");
   AddParsed(app, "--order", command.options.order, ParsePackOrder,
             "Order of files in shards: path, shuffle or shuffle:SEED (default path)", "path, shuffle or shuffle:SEED")
+      ->each([&command](const std::string&) { command.given_order = true; })
       ->type_name("ORDER");
   const auto exclude = [&command](const std::vector<std::string>& globs) {
     auto list = ExcludeList::Of(globs);
@@ -155,6 +161,9 @@ void Define(CLI::App& app, PackCommand& command) {
                                                     "Leave out what the glob matches, below; may be repeated")
       ->allow_extra_args(false)
       ->type_name("GLOB");
+  app.add_flag("--append", command.append,
+               "Add to the data set what is new in SOURCE, as new shards, with the options it was packed with; files "
+               "that changed or are gone in SOURCE are reported and stay as they are packed");
   app.add_flag("--exact", command.options.encode.exact,
                "Keep whole whatever would not come back byte for byte, so that every source file does");
   app.add_flag(

@@ -37,6 +37,8 @@ enum class LogLevel { kDebug, kInfo, kWarn, kError };
 struct PackCommand {
   std::string source, dataset;
   PackOptions options;
+  bool append = false;  // to a data set that is there, with its own options
+  bool given_record_images = false, given_record_bytes = false, given_order = false;
   bool strict = false;  // exit 3 when something was kept opaque for damage, or skipped
   std::string report;   // empty: none
   bool json_progress = false;

@@ -33,7 +33,10 @@ Json Kinds(const PackSummary& summary) {
 }
 
 Json LeftOut(const PackSummary& summary) {
-  return {{"skipped", ByReason<SkipReason>(summary.skipped_by_reason)}, {"excluded", summary.excluded}};
+  return {{"skipped", ByReason<SkipReason>(summary.skipped_by_reason)},
+          {"excluded", summary.excluded},
+          {"changed", summary.changed},
+          {"gone", summary.gone}};
 }
 
 }  // namespace

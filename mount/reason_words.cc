@@ -10,7 +10,7 @@ constexpr std::array<std::string_view, kOpaqueReasons> kOpaqueNames = {"not_jpeg
                                                                        "incomplete",   "markers_between", "too_large",
                                                                        "proof_failed", "not_restorable"};
 constexpr std::array<std::string_view, kSkipReasons> kSkipNames = {
-    "unreadable", "vanished", "changed", "special_file", "broken_link", "over_limits", "late", "data_set"};
+    "unreadable", "vanished", "changed", "special_file", "broken_link", "over_limits", "late", "data_set", "conflict"};
 constexpr std::array<std::string_view, kOpaqueReasons> kOpaqueWords = {"not JPEG",
                                                                        "a kind of JPEG that is not converted",
                                                                        "damaged",
@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, kSkipReasons> kSkipWords = {"unreadable",
                                                                    "a symbolic link that leads nowhere",
                                                                    "name, path or size over the limits",
                                                                    "came after the pack was begun",
-                                                                   "the data set itself"};
+                                                                   "the data set itself",
+                                                                   "a file here and a folder there"};
 constexpr std::string_view kOpaque = "kept whole at every level: ";
 
 }  // namespace
@@ -46,6 +47,8 @@ std::string KindLines(const KindCounts& counts) {
   add(counts.opaque_for_unknown_reason, kOpaque, "JPEG, for a reason that was not found out");
   for (size_t i = 0; i < kSkipReasons; ++i) add(counts.skipped[i], "skipped: ", kSkipWords[i]);
   add(counts.excluded, "", "excluded, what lies below excluded folders not counted");
+  add(counts.changed, "", "packed before, changed in the source since: as they were");
+  add(counts.gone, "", "packed before, gone from the source since: as they were");
   return text.str();
 }
 

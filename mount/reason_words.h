@@ -26,6 +26,7 @@ struct KindCounts {
   uint64_t opaque_for_unknown_reason = 0;                 // JPEGs
   std::array<uint64_t, kSkipReasons> skipped{};           // by SkipReason
   uint64_t excluded = 0;
+  uint64_t changed = 0, gone = 0;  // an append's
 };
 
 // A line for each count that is not 0: the number in 12 columns, two spaces, words.

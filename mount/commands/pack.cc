@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "format/appender.h"
 #include "format/pack_estimate.h"
 #include "format/packer.h"
 #include "mount/commands/commands.h"
@@ -39,6 +40,14 @@ class Watcher final : public PackObserver {
   void OnKept(const std::string& path) override {
     Report({path, "kept", "progressive", "a complete progressive JPEG: the highest level is the source itself"});
   }
+  void OnChanged(const std::string& path, const std::string& detail) override {
+    Report({path, "packed_before", "changed", detail});
+    Differs(Quoted(path) + " changed since it was packed: " + detail);
+  }
+  void OnGone(const std::string& path) override {
+    Report({path, "packed_before", "gone", "it is not in the source any more; the data set keeps it"});
+    Differs(Quoted(path) + " is not in the source any more; the data set keeps it");
+  }
   Result<void> OnShardsComplete() override {
     if (written_ && file_) written_ = file_->Commit();
     return written_ ? Result<void>() : WithContext("the report could not be written", written_.error());
@@ -48,6 +57,11 @@ class Watcher final : public PackObserver {
   [[nodiscard]] double seconds() const { return progress_.seconds(); }
 
  private:
+  void Differs(const std::string& sentence) {
+    if (++differing_ > kSkippedShown) return;
+    progress_.Clear();
+    Complain(sentence);
+  }
   void Report(const PackFinding& finding) {
     if (written_ && file_) written_ = file_->Add(finding);
   }
@@ -55,7 +69,7 @@ class Watcher final : public PackObserver {
   std::optional<PackReportFile>& file_;
   Result<void> written_;
   PackProgressView progress_;
-  uint64_t skipped_ = 0;
+  uint64_t skipped_ = 0, differing_ = 0;
 };
 
 // What became of files, a line a kind.
@@ -67,7 +81,10 @@ std::string KindLines(const PackSummary& summary) {
 }
 
 std::string LeftOutLines(const PackSummary& summary) {
-  return KindLines(KindCounts{.skipped = summary.skipped_by_reason, .excluded = summary.excluded});
+  return KindLines(KindCounts{.skipped = summary.skipped_by_reason,
+                              .excluded = summary.excluded,
+                              .changed = summary.changed,
+                              .gone = summary.gone});
 }
 
 std::string Percent(double part, double whole) {
@@ -79,6 +96,10 @@ std::string Percent(double part, double whole) {
 std::string Summary(const PackSummary& summary, double seconds) {
   std::ostringstream text;
   text << KindLines(summary) << LeftOutLines(summary);
+  if (summary.shards == 0) {  // an append's
+    text << "Nothing new to append.\n";
+    return text.str();
+  }
   text << std::setw(12) << summary.source_bytes << "  bytes before\n"
        << std::setw(12) << summary.stored_bytes << "  bytes after, in " << Counted(summary.shards, "shard")
        << Percent(static_cast<double>(summary.stored_bytes), static_cast<double>(summary.source_bytes)) << ", "
@@ -117,9 +138,24 @@ uint64_t Damaged(const PackSummary& summary) {
          summary.opaque_by_reason[static_cast<size_t>(OpaqueReason::kIncomplete)];
 }
 
+Result<PackSummary> PackOrAppend(const PackCommand& command, PackObserver& observer) {
+  if (!command.append) return Pack(command.source, command.dataset, command.options, observer);
+  AppendOptions options;
+  options.jobs = command.options.jobs;
+  if (command.given_record_images) options.record_images = command.options.record_images;
+  if (command.given_record_bytes) options.record_bytes = command.options.record_bytes;
+  if (command.given_order) options.order = command.options.order;
+  options.exact = command.options.encode.exact;
+  options.rescan = command.options.encode.rescan;
+  options.exclude = command.options.exclude.globs();
+  return Append(command.source, command.dataset, options, observer);
+}
+
 }  // namespace
 
 Result<int> Run(const PackCommand& command) {
+  if (command.dry_run && command.append)
+    return Fail(ErrorCode::kUnsupported, "--dry-run tells nothing of an append yet");
   if (command.dry_run) return RunDry(command);
   std::optional<PackReportFile> file;
   if (!command.report.empty()) {
@@ -128,7 +164,7 @@ Result<int> Run(const PackCommand& command) {
     file.emplace(*std::move(created));
   }
   Watcher watcher(file, command.json_progress);
-  const auto summary = Pack(command.source, command.dataset, command.options, watcher);
+  const auto summary = PackOrAppend(command, watcher);
   watcher.Finish();
   if (!summary && summary.error().code == ErrorCode::kNoSpace)
     return Fail(ErrorCode::kNoSpace, summary.error().message +
