@@ -91,7 +91,8 @@ done | awk 'NR == 1 { full = $3 }
 
 cat <<EOF
 
-The mount stays up. Each scanK is a tree of ordinary JPEG files; \`current\` leads to the highest level.
+The mount stays up. Each scanK is a tree of ordinary JPEG files; \`current\` leads to the highest level, and \`original\`
+has the files that were packed, byte for byte.
   look at it     ls -l '$mount_point/scan3'
                  '$pcrfs' info '$dataset'
   train on it    point any loader at '$mount_point/scan5'

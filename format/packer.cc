@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -94,21 +95,21 @@ class Packer {
   Result<void> WritePlan() {
     auto writer = PackPlanWriter::Create(PathOf(kPackPlanName), header());
     if (!writer) return PassOn(std::move(writer));
-    auto listed = List([&](const SourceRecord& record) { return writer->Add(record); });
+    auto listed = List([&](const SourceRecord& record) { return writer->Add(record); },
+                       [&](const std::string& path, const Skipped& why) { report_.Skipped(path, why); });
     if (!listed) return listed;
     return writer->Commit();
   }
 
-  Result<void> List(const RecordSink& sink) {
+  Result<void> List(const RecordSink& sink, const OnSkipped& on_skipped) {
     struct stat status;
     if (stat(dataset_.c_str(), &status) != 0) return SystemFail("looking at " + Quoted(dataset_), errno);
-    auto totals = ListInPackOrder(
-        source_,
-        {.leave_out = FileIdentity{status.st_dev, status.st_ino},
-         .exclude = options_.exclude,
-         .on_file = [&](uint64_t size) { report_.Listed(size); },
-         .spool = PathOf(kPackPlanName)},
-        options_.order, [&](const std::string& path, const Skipped& why) { report_.Skipped(path, why); }, sink);
+    auto totals = ListInPackOrder(source_,
+                                  {.leave_out = FileIdentity{status.st_dev, status.st_ino},
+                                   .exclude = options_.exclude,
+                                   .on_file = [&](uint64_t size) { report_.Listed(size); },
+                                   .spool = PathOf(kPackPlanName)},
+                                  options_.order, on_skipped, sink);
     if (!totals) return PassOn(std::move(totals));
     report_.summary().directories = totals->folders;
     report_.summary().excluded = totals->excluded;
@@ -127,13 +128,31 @@ class Packer {
                   Quoted(dataset_) + " holds a pack begun with other options (" + OneLine(plan.header().options) +
                       " instead of " + OneLine(header().options) + "); repeat it with those or empty the folder");
     PlanComparison planned(plan.Records(), options_.order);
-    return List([&](const SourceRecord& found) -> Result<void> {
-      if (!found.is_item()) return {};
-      const auto holds = planned.Holds(found);
-      if (!holds) return tl::unexpected(holds.error());
-      if (!*holds) report_.Skipped(found.path, CameLate());
-      return {};
-    });
+    std::map<std::string, Skipped> skipped;
+    auto listed = List(
+        [&](const SourceRecord& found) -> Result<void> {
+          if (!found.is_item()) return {};
+          const auto holds = planned.Holds(found);
+          if (!holds) return tl::unexpected(holds.error());
+          if (!*holds) report_.Skipped(found.path, CameLate());
+          return {};
+        },
+        [&](const std::string& path, const Skipped& why) { skipped.emplace(path, why); });
+    if (!listed) return listed;
+    return ReportSkipped(plan, std::move(skipped));
+  }
+
+  // But not what was planned: that is packed already, or is reported when it cannot be read.
+  Result<void> ReportSkipped(const PackPlan& plan, std::map<std::string, Skipped> skipped) {
+    PackPlan::Cursor records = plan.Records();
+    while (!skipped.empty()) {
+      const auto record = records.Next();
+      if (!record) return tl::unexpected(record.error());
+      if (!*record) break;
+      if ((*record)->is_item()) skipped.erase((*record)->path);
+    }
+    for (const auto& [path, why] : skipped) report_.Skipped(path, why);
+    return {};
   }
 
   static std::string OneLine(std::string options) {

@@ -68,13 +68,13 @@ class ReadWindow {
 class ContentChecker {
  public:
   ContentChecker(const ByteSource& shard, const ShardRow& row, const ShardIndex& index, const LabelMap& labels,
-                 ContentChecks checks, const std::function<void(const Error&)>& on_fault,
+                 MemoryGate* restoring, const std::function<void(const Error&)>& on_fault,
                  const std::function<void(uint64_t)>& on_read)
       : shard_(shard),
         row_(row),
         index_(index),
         labels_(labels),
-        checks_(checks),
+        restoring_(restoring),
         on_fault_(on_fault),
         window_(shard, IndexOffset(index), on_read) {
     states_.resize(index.entries.size());
@@ -88,7 +88,7 @@ class ContentChecker {
     for (size_t i = 0; i < index_.image_count && !gone_; ++i) CheckRestore(i);
     for (size_t i = 0; i < index_.image_count && !gone_; ++i) CheckTail(i);
     for (size_t i = index_.image_count; i < index_.entries.size() && !gone_; ++i) CheckOpaque(i);
-    if (checks_ == ContentChecks::kChecksumsAndSources)
+    if (restoring_ != nullptr)
       for (size_t i = 0; i < index_.image_count && !gone_; ++i) CheckSource(i);
   }
 
@@ -246,6 +246,9 @@ class ContentChecker {
   void CheckSource(size_t image) {
     const Entry& entry = index_.entries[image];
     if (entry.layout.restore.size == 0 || states_[image].damaged) return;
+    const auto memory = MemoryToRestore(image);
+    if (!memory) return;
+    const auto claim = restoring_->Enter(*memory);
     Bytes stored, record;
     for (const Extent& fragment : entry.layout.extents)
       if (!Append(image, fragment, stored)) return;
@@ -253,6 +256,22 @@ class ContentChecker {
     if (!Append(image, entry.layout.tail, stored) || !Append(image, entry.layout.restore, record)) return;
     const auto restored = RestoreJpeg(stored, record, {entry.source_size, entry.source_sha256});
     if (!restored) EntryFault(image, restored.error().code, restored.error().message);
+  }
+
+  // By its frame header, which is in the first fragment. Nothing when that cannot be; it has been reported then.
+  std::optional<uint64_t> MemoryToRestore(size_t image) {
+    const Entry& entry = index_.entries[image];
+    const auto claim = restoring_->Enter(entry.layout.extents[0].size);
+    Bytes head;
+    if (!Append(image, entry.layout.extents[0], head)) return std::nullopt;
+    const auto memory = RestoreMemory(head, entry.source_size);
+    if (!memory) {
+      EntryFault(image, memory.error().code, "restoring the source: " + memory.error().message);
+      return std::nullopt;
+    }
+    uint64_t stored = entry.layout.tail.size + entry.layout.restore.size;
+    for (const Extent& fragment : entry.layout.extents) stored += fragment.size;
+    return *memory + stored;
   }
 
   bool Append(size_t image, const Extent& extent, Bytes& out) {
@@ -277,7 +296,7 @@ class ContentChecker {
   const ShardRow& row_;
   const ShardIndex& index_;
   const LabelMap& labels_;
-  const ContentChecks checks_;
+  MemoryGate* const restoring_;
   const std::function<void(const Error&)>& on_fault_;
   ReadWindow window_;
   std::vector<EntryState> states_;
@@ -299,9 +318,9 @@ std::optional<int32_t> LabelMap::Of(std::string_view directory) const {
 }
 
 void CheckShardContent(const ByteSource& shard, const ShardRow& row, const ShardIndex& index, const LabelMap& labels,
-                       ContentChecks checks, const std::function<void(const Error&)>& on_fault,
+                       MemoryGate* restoring, const std::function<void(const Error&)>& on_fault,
                        const std::function<void(uint64_t bytes)>& on_read) {
-  ContentChecker(shard, row, index, labels, checks, on_fault, on_read).Run();
+  ContentChecker(shard, row, index, labels, restoring, on_fault, on_read).Run();
 }
 
 }  // namespace pcrfs

@@ -17,6 +17,7 @@
 #include "format/dataset_index.h"
 #include "format/error.h"
 #include "format/file.h"
+#include "format/memory_gate.h"
 #include "format/shard_index.h"
 
 namespace pcrfs {
@@ -49,12 +50,11 @@ class LabelMap {
 // count, version and id of the metadata, its CRC, the framing of each scan group, every block's CRC, SOI at the start
 // of each image, restore records, and SHA-256 of opaque and kept files. A fault does not stop it; each is one sentence
 // with entry, offset, expected and found. `on_read` is told how many bytes were just read. Memory: about 1 MiB, and 200
-// bytes for each kept image. With kChecksumsAndSources, each sound image with a restore record is then restored and
-// compared with its source's SHA-256, which takes it and RestoreMemory of it; `on_read` does not count these bytes
-// again.
-enum class ContentChecks { kChecksums, kChecksumsAndSources };
+// bytes for each kept image. Where `restoring` is there, each sound image with a restore record is then restored and
+// compared with its source's SHA-256; it and what restoring it takes are claimed there, and `on_read` does not count
+// these bytes again.
 void CheckShardContent(const ByteSource& shard, const ShardRow& row, const ShardIndex& index, const LabelMap& labels,
-                       ContentChecks checks, const std::function<void(const Error&)>& on_fault,
+                       MemoryGate* restoring, const std::function<void(const Error&)>& on_fault,
                        const std::function<void(uint64_t bytes)>& on_read);
 
 }  // namespace pcrfs

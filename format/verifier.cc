@@ -13,12 +13,17 @@
 #include <utility>
 
 #include "format/dataset_index.h"
+#include "format/memory_gate.h"
 #include "format/path_conflicts.h"
 #include "format/shard_reader.h"
 #include "format/worker_threads.h"
 
 namespace pcrfs {
 namespace {
+
+// An index and what is decoded from it (shard_index.h), in bytes of the former; what is read of a shard at a time.
+constexpr uint64_t kDecodedIndex = 5;
+constexpr uint64_t kWindowBytes = uint64_t{2} << 20;
 
 class Verification {
  public:
@@ -40,15 +45,16 @@ class Verification {
  private:
   void CheckShard(size_t position) {
     const auto on_fault = [this](const Error& fault) { Fault(fault); };
+    const ShardRow& row = dataset_.index().rows[position];
+    const auto claim = index_memory_.Enter(kDecodedIndex * row.index_length + kWindowBytes);
     auto shard = dataset_.OpenShard(position);
     if (!shard) return Fault(shard.error());
     posix_fadvise((*shard)->fd(), 0, 0, POSIX_FADV_SEQUENTIAL);  // it was opened for random access
     auto index = dataset_.ReadShardIndex(position, **shard);
     if (!index) return Fault(index.error());
     Count(*index);
-    const ShardRow& row = dataset_.index().rows[position];
     Read(row.file_size - row.index_offset);
-    CheckShardContent(**shard, row, *index, labels_, ContentChecks::kChecksumsAndSources, on_fault,
+    CheckShardContent(**shard, row, *index, labels_, &restore_memory_, on_fault,
                       [this](uint64_t bytes) { Read(bytes); });
   }
 
@@ -91,6 +97,9 @@ class Verification {
   const std::function<void(const Error&)>& on_fault_;
   const std::function<void(const VerifyProgress&)>& on_progress_;
   std::atomic<size_t> next_ = 0;
+  // A thread waits for the second while it holds some of the first, never the other way round.
+  MemoryGate index_memory_{kVerifyIndexBytes};
+  MemoryGate restore_memory_{kVerifyRestoreBytes};
 
   std::mutex mutex_;  // guards what follows, and the calls of the two functions
   VerifySummary summary_;

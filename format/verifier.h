@@ -8,8 +8,9 @@
 // limits or a format version of a later release are faults, though then nothing else can be checked. The result is an
 // error only where there is no data set to check: PCR_index.pb is missing, also beside shards (kNotFound), or folder or
 // index cannot be opened or read (kNotDirectory, kPermission, kIo).
-// Memory: for each thread a shard's index, about 1 MiB and what restoring one image takes (jpeg_restorer.h), and 8
-// bytes for each file of the data set.
+// Memory, whatever the number of threads: kVerifyIndexBytes for the indexes of the shards that are checked at one time
+// and kVerifyRestoreBytes for restoring images (each, or one where that takes more), and 8 bytes for each file of the
+// data set.
 #ifndef PCRFS_FORMAT_VERIFIER_H_
 #define PCRFS_FORMAT_VERIFIER_H_
 
@@ -22,6 +23,9 @@
 #include "format/error.h"
 
 namespace pcrfs {
+
+inline constexpr uint64_t kVerifyIndexBytes = uint64_t{256} << 20;
+inline constexpr uint64_t kVerifyRestoreBytes = uint64_t{512} << 20;
 
 struct VerifySummary {
   uint64_t shards = 0;

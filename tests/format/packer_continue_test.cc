@@ -54,8 +54,12 @@ class KilledAt : public PackObserver {
 class Collector : public PackObserver {
  public:
   void OnProgress(const PackProgress& progress) override { last = progress; }
-  void OnSkipped(const std::string& path, const Skipped& why) override { skipped[path] = why.detail; }
+  void OnSkipped(const std::string& path, const Skipped& why) override {
+    skipped[path] = why.detail;
+    skipped_paths.push_back(path);
+  }
   PackProgress last;
+  std::vector<std::string> skipped_paths;
   std::map<std::string, std::string> skipped;
 };
 
@@ -334,6 +338,24 @@ TEST_F(PackerContinue, AShardThatHoldsAVanishedFileIsKept) {
   const Collector observer = Continue(dataset);
   EXPECT_THAT(observer.skipped, IsEmpty());
   EXPECT_THAT(Differences(FilesIn(dataset), whole), IsEmpty());
+}
+
+TEST_F(PackerContinue, APlannedFileThatBecameALinkToNothingIsReportedOnceAndOnlyIfItIsMissing) {
+  const std::string dataset = out / "set";
+  BeginPack(source.path(), dataset);
+  WriteFile(dataset + "/PCR_1.pcr", whole.at("PCR_1.pcr"));
+  const auto shards = ShardOfEach(out / "whole");
+  std::string packed, missing;
+  for (const auto& [path, shard] : shards)
+    if (path.back() != '/') (shard == 1 ? packed : missing) = path;
+  for (const std::string& path : {packed, missing}) {
+    fs::remove(source / path);
+    fs::create_symlink("nothing", source / path);
+  }
+  fs::create_symlink("nothing", source / "zz");
+  const Collector observer = Continue(dataset);
+  EXPECT_THAT(observer.skipped_paths, ::testing::UnorderedElementsAre(missing, "zz"));
+  EXPECT_TRUE(ShardOfEach(dataset).contains(packed));
 }
 
 TEST_F(PackerContinue, AFileThatChangedIsStoredAsItIsNow) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "format/restore_record.h"
 #include "format/shard_footer.h"
 #include "format/shard_layout.h"
@@ -77,7 +80,7 @@ class ShardReaderTest : public ::testing::Test {
     std::vector<std::string> faults;
     read_ = 0;
     CheckShardContent(
-        source, row_, index_, labels_, checks_, [&](const Error& fault) { faults.push_back(fault.message); },
+        source, row_, index_, labels_, restoring_, [&](const Error& fault) { faults.push_back(fault.message); },
         [&](uint64_t bytes) { read_ += bytes; });
     return faults;
   }
@@ -88,7 +91,8 @@ class ShardReaderTest : public ::testing::Test {
   ShardRow row_;
   Bytes bytes_;
   ShardIndex index_;
-  ContentChecks checks_ = ContentChecks::kChecksums;
+  MemoryGate memory_{0};
+  MemoryGate* restoring_ = nullptr;
   LabelMap labels_{{"ants", "cats"}};
   uint64_t read_ = 0;
 };
@@ -165,11 +169,27 @@ TEST_F(ShardReaderTest, WhatTheChecksumsVouchForMustStillBeRight) {
 
 TEST_F(ShardReaderTest, ARestoreRecordThatDoesNotGiveTheSourceIsAFault) {
   EXPECT_THAT(Faults(bytes_), IsEmpty());
-  checks_ = ContentChecks::kChecksumsAndSources;
+  restoring_ = &memory_;
   EXPECT_THAT(Faults(bytes_), ElementsAre(AllOf(HasSubstr("converted.jpg"), HasSubstr("restoring the source"))));
   Bytes bad = bytes_;
   bad[index_.entries[2].layout.extents[9].offset] ^= 1;
   EXPECT_THAT(Faults(bad), ElementsAre(HasSubstr("checksum"))) << "one fault is enough";
+  EXPECT_EQ(memory_.used(), 0u);
+}
+
+TEST_F(ShardReaderTest, RestoringWaitsForItsMemory) {
+  restoring_ = &memory_;
+  MemoryGate::Claim all = memory_.Enter(1);
+  std::atomic<bool> done = false;
+  std::thread checking([&] {
+    (void)Faults(bytes_);
+    done = true;
+  });
+  while (!memory_.someone_waits() && !done) std::this_thread::yield();
+  EXPECT_FALSE(done);
+  all.ShrinkTo(0);
+  checking.join();
+  EXPECT_EQ(memory_.used(), 0u);
 }
 
 TEST_F(ShardReaderTest, ABadSpotHidesNothingBehindIt) {
@@ -231,9 +251,10 @@ TEST(ShardReaderLargeTest, FragmentsOfSeveralBlocksAreReadThroughTheWindow) {
   ASSERT_GT(index.entries[0].layout.crcs.size(), 12u);
   uint64_t read = 0;
   std::vector<std::string> faults;
+  MemoryGate memory(0);
   CheckShardContent(
-      **file, row, index, LabelMap({}), ContentChecks::kChecksumsAndSources,
-      [&](const Error& fault) { faults.push_back(fault.message); }, [&](uint64_t bytes) { read += bytes; });
+      **file, row, index, LabelMap({}), &memory, [&](const Error& fault) { faults.push_back(fault.message); },
+      [&](uint64_t bytes) { read += bytes; });
   EXPECT_THAT(faults, IsEmpty());
   EXPECT_GE(read, row.index_offset);
   EXPECT_LE(read, row.file_size);

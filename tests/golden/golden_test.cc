@@ -115,14 +115,14 @@ TEST(GoldenTest, TodaysWriterWritesVersion1) {
 }
 
 TEST(GoldenTest, EveryByteOfItChecks) {
+  MemoryGate memory(0);
   for (const char* name : {"/v1", "/example"}) {
     const Dataset dataset = Dataset::Open(GoldenFolder() + name).value();
     for (size_t i = 0; i < dataset.shard_count(); ++i) {
       const OpenedShard shard = OpenShard(dataset, i);
       CheckShardContent(
-          *shard.file, dataset.index().rows[i], shard.index, LabelMap(dataset.index().labels),
-          ContentChecks::kChecksumsAndSources, [](const Error& fault) { ADD_FAILURE() << fault.message; },
-          [](uint64_t) {});
+          *shard.file, dataset.index().rows[i], shard.index, LabelMap(dataset.index().labels), &memory,
+          [](const Error& fault) { ADD_FAILURE() << fault.message; }, [](uint64_t) {});
     }
   }
 }

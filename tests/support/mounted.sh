@@ -1,7 +1,7 @@
 # For shell tests that look at a real mount; sourced, with `set -euo pipefail`.
 #
 #   source tests/support/mounted.sh
-#   pack_and_mount PCRFS SOURCE      # then: $mount, $dataset, and $scratch for the test's own files
+#   pack_and_mount PCRFS SOURCE [PACK_OPTION...]   # then: $mount, $dataset, and $scratch for the test's own files
 #
 # All of it goes when the script ends, however it ends. There is a space in each path, since users have some, too.
 # shellcheck shell=bash
@@ -24,7 +24,13 @@ trap 'exit 1' INT TERM
 
 pack_and_mount() {
   pcrfs=$1
-  mkdir "$mount"
-  "$pcrfs" pack "$2" "$dataset"
+  mkdir -p "$mount"
+  "$pcrfs" pack "${@:3}" "$2" "$dataset"
   "$pcrfs" mount "$dataset" "$mount"
+}
+
+# So that something else can be packed.
+unmount_and_remove() {
+  "$pcrfs" umount "$mount"
+  rm -r "$dataset"
 }
