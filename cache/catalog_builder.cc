@@ -5,12 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
 #include <future>
 #include <map>
+#include <mutex>
 #include <random>
 #include <string_view>
 #include <system_error>
@@ -23,6 +26,7 @@
 #include "format/bytes.h"
 #include "format/checksum.h"
 #include "format/file.h"
+#include "format/worker_threads.h"
 
 namespace pcrfs {
 namespace {
@@ -37,22 +41,42 @@ constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr size_t kIndexesAtOnce = 8;
 constexpr uint64_t kIndexBytesAtOnce = uint64_t{8} << 20;
 
+// How many threads look at the shards of a data set: one for so many shards, but no more than that.
+constexpr size_t kShardsAThread = 8;
+constexpr size_t kThreadsThatStamp = 32;
+
 using Progress = std::function<void(const CatalogProgress&)>;
 
+Result<ShardStamp> StampShard(const Dataset& dataset, size_t position) {
+  const std::string path = dataset.ShardPath(position);
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) return StampOf(dataset.index().rows[position], status);
+  if (errno != ENOENT) return SystemFail("looking at shard " + Quoted(path), errno);
+  return Fail(ErrorCode::kNotFound,
+              "shard " + Quoted(path) + " of the data set is missing; copy it back from where the data set came from");
+}
+
+// Many at a time: a file system on a network takes milliseconds for each. The error is that of the first in row order.
 Result<std::vector<ShardStamp>> StampShards(const Dataset& dataset) {
-  std::vector<ShardStamp> stamps;
-  for (size_t i = 0; i < dataset.shard_count(); ++i) {
-    const std::string path = dataset.ShardPath(i);
-    struct stat status;
-    if (stat(path.c_str(), &status) != 0) {
-      if (errno == ENOENT)
-        return Fail(
-            ErrorCode::kNotFound,
-            "shard " + Quoted(path) + " of the data set is missing; copy it back from where the data set came from");
-      return SystemFail("looking at shard " + Quoted(path), errno);
+  std::vector<ShardStamp> stamps(dataset.shard_count());
+  std::atomic<size_t> next{0}, end{stamps.size()};  // at and beyond `end` nothing matters any more
+  std::mutex mutex;
+  Error failure;
+  const size_t threads = std::clamp<size_t>(stamps.size() / kShardsAThread, 1, kThreadsThatStamp);
+  RunOnThreads(static_cast<unsigned>(threads), [&] {
+    for (size_t at = next++; at < end; at = next++) {
+      auto stamp = StampShard(dataset, at);
+      if (stamp) {
+        stamps[at] = *std::move(stamp);
+        continue;
+      }
+      const std::lock_guard lock(mutex);
+      if (at >= end) continue;
+      end = at;
+      failure = std::move(stamp).error();
     }
-    stamps.push_back(StampOf(dataset.index().rows[i], status));
-  }
+  });
+  if (end < stamps.size()) return tl::unexpected<Error>(std::move(failure));
   return stamps;
 }
 

@@ -2,7 +2,8 @@
 //
 // OpenOrBuildCatalog is what a mount calls. Two mounts may do so at once: one builds, the other waits and opens. A
 // catalog is built into a temporary file under a lock, renamed, and `catalog.head`, which vouches for it, renamed
-// last; shards that have not changed are taken from the catalog before. Thread-safe; blocks while building.
+// last; shards that have not changed are taken from the catalog before. Thread-safe; blocks while building. Shards are
+// looked at by up to 32 threads at once.
 // Errors: those of reading the shards (by name); kDamaged for a path that two shards hold; kPermission and kNoSpace
 // for the cache folder, kBusy where somebody deletes it again and again. Those of the cache folder name it.
 #ifndef PCRFS_CACHE_CATALOG_BUILDER_H_

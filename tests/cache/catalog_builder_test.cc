@@ -242,6 +242,25 @@ TEST_F(CatalogBuilderTest, NamesAMissingShard) {
   EXPECT_THAT(refused.error().message, HasSubstr("PCR_1.pcr"));
 }
 
+TEST_F(CatalogBuilderTest, OfManyShardsThatAreMissingTheFirstIsNamed) {
+  const Bytes jpeg = testing::MakeJpeg({.width = 16, .height = 16, .progressive = true});
+  for (uint32_t number = 10; number < 400; ++number)
+    sample_.index.rows.push_back(
+        testing::WriteShard({data_.path(), number, sample_.root, {sample_.directories[0]}},
+                            {testing::KeptImage("cats", std::to_string(number) + ".jpg", 0, jpeg)}, {}));
+  WriteFile(data_ / kDatasetIndexName, *EncodeDatasetIndex(sample_.index));
+  auto opened = Open();
+  ASSERT_TRUE(opened) << opened.error().message;
+  for (size_t i = 0; i < sample_.index.rows.size(); ++i)
+    EXPECT_EQ((*opened)->shards()[i].name, sample_.index.rows[i].name);
+  ASSERT_TRUE(Open());
+  EXPECT_EQ(reads_, 0u) << "every shard was found to be the same, each in its place";
+  for (const size_t missing : {390U, 391U, 77U, 78U, 300U}) unlink(ShardPath(missing).c_str());
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(Open().error().message, HasSubstr(sample_.index.rows[77].name));
+  unlink(ShardPath(0).c_str());
+  EXPECT_THAT(Open().error().message, HasSubstr(sample_.index.rows[0].name));
+}
+
 TEST_F(CatalogBuilderTest, NamesBothShardsThatHoldAPath) {
   const Bytes jpeg = testing::MakeJpeg({.width = 40, .height = 30, .progressive = true});
   sample_.index.rows.push_back(testing::WriteShard({data_.path(), 9, sample_.root, {sample_.directories[0]}},
