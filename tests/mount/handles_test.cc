@@ -16,6 +16,7 @@
 namespace pcrfs {
 namespace {
 
+using testing::BackgroundMount;
 using testing::PackedPhotos;
 using testing::ReadFile;
 using testing::SessionMount;
@@ -60,10 +61,11 @@ void DropCaches() {
   ASSERT_TRUE(file.good()) << "this test lets the kernel drop its caches, so it must run as root";
 }
 
-class HandlesTest : public ::testing::Test {
+template <typename Mount>
+class OneMountTest : public ::testing::Test {
  protected:
   PackedPhotos photos_;
-  SessionMount mount_{photos_};
+  Mount mount_{photos_};
   const UniqueFd root_{open((mount_ / "").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 
   UniqueFd Open(Handle& handle, int flags = O_RDONLY) const {
@@ -71,7 +73,10 @@ class HandlesTest : public ::testing::Test {
   }
 };
 
-TEST_F(HandlesTest, AreGoodAfterTheKernelForgotTheInodes) {
+using HandlesTest = OneMountTest<BackgroundMount>;
+using CountedHandlesTest = OneMountTest<SessionMount>;
+
+TEST_F(CountedHandlesTest, AreGoodAfterTheKernelForgotTheInodes) {
   const std::string path = mount_ / "scan4/n01/3.jpg";
   const Bytes expected = ReadFile(path);
   Handle handle(path);
