@@ -27,14 +27,18 @@ constexpr uint64_t kWindowBytes = uint64_t{2} << 20;
 
 class Verification {
  public:
-  Verification(Dataset dataset, const std::function<void(const Error&)>& on_fault,
+  Verification(Dataset dataset, const VerifyOptions& options, const std::function<void(const Error&)>& on_fault,
                const std::function<void(const VerifyProgress&)>& on_progress)
-      : dataset_(std::move(dataset)), labels_(dataset_.index().labels), on_fault_(on_fault), on_progress_(on_progress) {
+      : dataset_(std::move(dataset)),
+        options_(options),
+        labels_(dataset_.index().labels),
+        on_fault_(on_fault),
+        on_progress_(on_progress) {
     for (const ShardRow& row : dataset_.index().rows) progress_.bytes_total += row.file_size;
   }
 
-  Result<VerifySummary> Run(unsigned jobs) {
-    RunOnThreads(jobs, [this] {
+  Result<VerifySummary> Run() {
+    RunOnThreads(options_.jobs, [this] {
       for (size_t i = next_++; i < dataset_.shard_count(); i = next_++) CheckShard(i);
     });
     paths_.Find(dataset_, [this](const Error& fault) { Fault(fault); });
@@ -54,7 +58,7 @@ class Verification {
     if (!index) return Fault(index.error());
     Count(*index);
     Read(row.file_size - row.index_offset);
-    CheckShardContent(**shard, row, *index, labels_, &restore_memory_, on_fault,
+    CheckShardContent(**shard, row, *index, labels_, options_.restore ? &restore_memory_ : nullptr, on_fault,
                       [this](uint64_t bytes) { Read(bytes); });
   }
 
@@ -93,6 +97,7 @@ class Verification {
   }
 
   const Dataset dataset_;
+  const VerifyOptions options_;
   const LabelMap labels_;
   const std::function<void(const Error&)>& on_fault_;
   const std::function<void(const VerifyProgress&)>& on_progress_;
@@ -114,7 +119,7 @@ bool IsFaultOfIndex(ErrorCode code) {
 
 }  // namespace
 
-Result<VerifySummary> Verify(const std::string& dataset, unsigned jobs,
+Result<VerifySummary> Verify(const std::string& dataset, const VerifyOptions& options,
                              const std::function<void(const Error&)>& on_fault,
                              const std::function<void(const VerifyProgress&)>& on_progress) {
   auto opened = Dataset::Open(dataset);
@@ -125,7 +130,7 @@ Result<VerifySummary> Verify(const std::string& dataset, unsigned jobs,
     return summary;
   }
   if (!opened) return PassOn(std::move(opened));
-  return Verification(std::move(*opened), on_fault, on_progress).Run(jobs);
+  return Verification(std::move(*opened), options, on_fault, on_progress).Run();
 }
 
 }  // namespace pcrfs

@@ -269,7 +269,9 @@ void Define(CLI::App& app, LogLevelCommand& command) {
 
 void Define(CLI::App& app, VerifyCommand& command) {
   AddDataset(app, command.dataset);
-  AddJobs(app, command.jobs);
+  AddJobs(app, command.options.jobs);
+  app.add_flag("--restore", command.options.restore,
+               "Also restore every source that can be, and compare its SHA-256; takes as long as packing");
   app.add_option("--source", command.source,
                  "Then compare with the folder it was packed from: what is there and what is not, sizes and SHA-256 of "
                  "all files, and the pixels of converted images")

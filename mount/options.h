@@ -20,6 +20,7 @@
 
 #include "format/error.h"
 #include "format/packer.h"
+#include "format/verifier.h"
 #include "fs/restored_images.h"
 #include "fs/tree.h"
 
@@ -102,7 +103,7 @@ struct ExtractCommand {
 struct VerifyCommand {
   std::string dataset;
   std::string source;  // empty: only the data set itself
-  unsigned jobs = 0;   // 0 = one a processor
+  VerifyOptions options;
 };
 
 struct ManifestCommand {

@@ -74,7 +74,7 @@ Result<uint64_t> Compare(const VerifyCommand& command, Printer& printer) {
     if (++differences <= kDifferencesShown) printer.Print("difference: " + difference + "\n");
   };
   const auto on_progress = [&](uint64_t done, uint64_t total) { printer.Progress("compared", done, total); };
-  const auto totals = CompareWithSource(*dataset, command.source, command.jobs, on_difference, on_progress);
+  const auto totals = CompareWithSource(*dataset, command.source, command.options.jobs, on_difference, on_progress);
   if (!totals) return tl::unexpected(totals.error());
   if (differences > kDifferencesShown)
     printer.Print("and " + Counted(differences - kDifferencesShown, "more difference") + "\n");
@@ -92,7 +92,7 @@ Result<int> Run(const VerifyCommand& command) {
   const auto on_progress = [&](const VerifyProgress& progress) {
     printer.Progress("checked", progress.bytes_done, progress.bytes_total);
   };
-  const auto summary = Verify(command.dataset, command.jobs, on_fault, on_progress);
+  const auto summary = Verify(command.dataset, command.options, on_fault, on_progress);
   if (!summary) return tl::unexpected(summary.error());
   printer.Print(Summary(*summary));
   for (const std::string& name : summary->unlisted)

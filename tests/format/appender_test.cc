@@ -110,7 +110,7 @@ class AppenderTest : public ::testing::Test {
   void ExpectSound() const {
     std::vector<std::string> faults;
     const auto summary = Verify(
-        dataset, 2, [&](const Error& fault) { faults.push_back(fault.message); }, [](const VerifyProgress&) {});
+        dataset, {2, true}, [&](const Error& fault) { faults.push_back(fault.message); }, [](const VerifyProgress&) {});
     ASSERT_TRUE(summary) << summary.error().message;
     EXPECT_THAT(faults, IsEmpty());
     EXPECT_THAT(summary->unlisted, IsEmpty());

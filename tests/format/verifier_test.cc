@@ -36,10 +36,10 @@ struct Outcome {
   VerifyProgress progress;
 };
 
-Outcome Check(const std::string& dataset, unsigned jobs = 2) {
+Outcome Check(const std::string& dataset, unsigned jobs = 2, bool restore = true) {
   Outcome outcome;
   outcome.summary = Verify(
-      dataset, jobs, [&](const Error& fault) { outcome.faults.push_back(fault.message); },
+      dataset, {jobs, restore}, [&](const Error& fault) { outcome.faults.push_back(fault.message); },
       [&](const VerifyProgress& progress) {
         EXPECT_GE(progress.bytes_done, outcome.progress.bytes_done);
         outcome.progress = progress;
@@ -176,6 +176,24 @@ TEST(Verifier, AWrongLabelIsAFault) {
   index->labels.clear();
   WriteFile(dir / "PCR_index.pb", *EncodeDatasetIndex(*index));
   EXPECT_THAT(Check(dir.path()).faults, Contains(HasSubstr("is not in the label list of PCR_index.pb")));
+}
+
+// Every checksum of what is stored is right.
+TEST(Verifier, ARecordThatGivesAnotherSourceIsAFaultWhereSourcesAreRestored) {
+  TempDir dir;
+  const Bytes jpeg = testing::MakeJpeg({.seed = 1});
+  ImageItem item{.file = {"", "a.jpg", {0644, 1}},
+                 .label = -1,
+                 .source_size = jpeg.size(),
+                 .source_sha256 = Sha256::Of(testing::MakeJpeg({.seed = 2})),
+                 .image = EncodeImage(jpeg).value()};
+  ASSERT_FALSE(item.image.restore.empty());
+  DatasetIndex index;
+  index.rows.push_back(testing::WriteShard({dir.path(), 0, {0755, 1}, {}}, {item}, {}));
+  index.pack_options = "order=path\n";
+  WriteFile(dir / "PCR_index.pb", EncodeDatasetIndex(index).value());
+  EXPECT_THAT(Check(dir.path(), 1, true).faults, ElementsAre(AllOf(HasSubstr("'a.jpg'"), HasSubstr("SHA-256"))));
+  EXPECT_THAT(Check(dir.path(), 1, false).faults, IsEmpty());
 }
 
 TEST(Verifier, APathInTwoShardsIsAFault) {

@@ -360,7 +360,7 @@ void TryToContinue() {
   if (!packed) return;  // shards that are none of this plan's
   Require(packed->opaque_files == 2, "both files are packed");
   const auto verified = Verify(
-      places.dataset(), 1, [](const Error&) {}, [](const VerifyProgress&) {});
+      places.dataset(), {1, true}, [](const Error&) {}, [](const VerifyProgress&) {});
   Require(verified && verified->faults == 0, "a continued pack is whole");
 }
 
@@ -430,7 +430,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   testing::WriteFile(places.dataset() + "/" + std::string(kDatasetIndexName), index);
 
   const auto verified = Verify(
-      places.dataset(), 1, [](const Error& fault) { Require(!fault.message.empty(), "a fault is told"); },
+      places.dataset(), {1, true}, [](const Error& fault) { Require(!fault.message.empty(), "a fault is told"); },
       [](const VerifyProgress&) {});
   const bool clean = verified && verified->faults == 0;
   for (const ShardRow& row : rows) TryToKeep(places.dataset(), row, labels);

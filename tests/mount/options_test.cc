@@ -216,6 +216,8 @@ TEST(ParseCommandLine, TheOtherCommands) {
   EXPECT_FALSE(MustParse<CatCommand>({"cat", "ds", "a.jpg"}).tree);
   ExpectUsageError({"cat", "ds", "a.jpg", "--original", "--level", "3"}, "--original");
   EXPECT_EQ(MustParse<VerifyCommand>({"verify", "ds"}).dataset, "ds");
+  EXPECT_FALSE(MustParse<VerifyCommand>({"verify", "ds"}).options.restore);
+  EXPECT_TRUE(MustParse<VerifyCommand>({"verify", "ds", "--restore"}).options.restore);
   // A path that looks like an option can be given behind --.
   EXPECT_EQ(MustParse<CatCommand>({"cat", "ds", "--", "-x"}).path, "-x");
 
