@@ -18,6 +18,8 @@ namespace {
 // Who only looks at a mount, as `pcrfs list` and desktops do, has it in use for a moment; for as long as it takes to
 // lose patience where nobody answers.
 Result<void> TakeDownSoon(const std::string& path, MountHealth health) {
+  // What is open in a dead one fails anyway, and would keep it there for as long as its program runs.
+  if (health == MountHealth::kDead) return TakeDown(path, true);
   using Clock = std::chrono::steady_clock;
   const auto patience = health == MountHealth::kNotAnswering ? kControlPatience : std::chrono::milliseconds(0);
   const auto deadline = Clock::now() + std::chrono::seconds(1) + patience;

@@ -220,6 +220,17 @@ TEST_F(StartTest, ADeadDaemonsMountIsReplaced) {
   EXPECT_FALSE(IsMounted(photos_));
 }
 
+TEST_F(StartTest, ADeadDaemonsMountCanBeTakenDownAlsoWhenItIsInUse) {
+  const BackgroundMount mount(photos_);
+  const UniqueFd fd(open((mount / "scan1/n00/0.jpg").c_str(), O_RDONLY));
+  ASSERT_TRUE(fd.valid());
+  kill(mount.daemon(), SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return access((mount / "scan4/n01/0.jpg").c_str(), F_OK) != 0 && errno == ENOTCONN; }));
+  const ProgramResult down = Umount();
+  EXPECT_EQ(down.status, 0) << down.err;
+  EXPECT_FALSE(IsMounted(photos_));
+}
+
 TEST_F(StartTest, ADeadDaemonsMountCanBeTakenDown) {
   const BackgroundMount mount(photos_);
   kill(mount.daemon(), SIGKILL);
