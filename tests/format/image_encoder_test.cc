@@ -402,6 +402,17 @@ TEST(ImageEncoderTest, FillBeforeATailIsPartOfTheLastFragment) {
   for (size_t i = 0; i < 9; ++i) EXPECT_EQ(image->fragment_sizes[i], plain->fragment_sizes[i]);
 }
 
+TEST(ImageEncoderTest, ATailIsAllThatFollowsTheFirstEoi) {
+  const Bytes source = MakeJpeg({});
+  for (const Bytes& tail : {MakeJpeg({.width = 16, .height = 16}), Bytes{'-', 0xFF, 0xD8, 0xFF, 0xD9}, Bytes{0xFF}}) {
+    Bytes with_tail = source;
+    Append(with_tail, tail);
+    const auto image = EncodeImage(with_tail);
+    ASSERT_TRUE(image) << image.error().detail;
+    EXPECT_EQ(image->tail, tail);
+  }
+}
+
 // ---- files that stay as they are
 
 struct OpaqueCase {
