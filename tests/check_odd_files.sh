@@ -18,7 +18,7 @@ for option in '' --exact --rescan; do
   cat "$scratch/packed"
   "$pcrfs" info "$dataset" >"$scratch/info"
   diff <(kinds "$scratch/packed") <(kinds "$scratch/info")
-  "$pcrfs" verify "$dataset" --source "$scratch/odd"
+  "$pcrfs" verify "$dataset" --restore --source "$scratch/odd"
   if [[ $option == --exact ]]; then
     check_tree "$@" --exact
   else
