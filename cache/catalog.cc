@@ -188,6 +188,14 @@ Result<void> Catalog::List(uint64_t directory, uint64_t after,
   });
 }
 
+Result<uint64_t> Catalog::LastNodeOf(size_t position) const {
+  if (position >= shards().size()) return Fail(ErrorCode::kInvalidArgument, "the catalog has no such shard");
+  TableReader::Reading reading(*impl_->tables);
+  const auto end = impl_->EndOfShard(reading, position);
+  if (!end) return tl::unexpected<Error>(end.error());
+  return *end - 1;
+}
+
 Result<std::string> Catalog::Path(uint64_t node) const {
   TableReader::Reading reading(*impl_->tables);
   std::string path;

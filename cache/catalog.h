@@ -106,6 +106,8 @@ class Catalog {
   // may call the catalog.
   [[nodiscard]] Result<void> List(uint64_t directory, uint64_t after,
                                   const std::function<bool(const DirectoryItem&)>& visit) const;
+  // The last number given to a node of the shard at `position` or of one before it.
+  [[nodiscard]] Result<uint64_t> LastNodeOf(size_t position) const;
   // The path of a node, relative to the data set's root, for messages; of the root "".
   [[nodiscard]] Result<std::string> Path(uint64_t node) const;
 

@@ -100,6 +100,14 @@ Result<FileSystem::Place> FileSystem::Locate(Ino ino) const {
   return Place{Place::Kind::kNode, ino.node(), *tree};
 }
 
+std::vector<Tree> FileSystem::Trees() const {
+  if (view_.root_tree) return {*view_.root_tree};
+  std::vector<Tree> trees;
+  for (int number = 0; number <= levels(); ++number)
+    if (const auto tree = Tree::FromNumber(number); tree && HasTree(levels(), *tree)) trees.push_back(*tree);
+  return trees;
+}
+
 Ino FileSystem::InoOf(uint64_t node, Tree tree) const {
   return node == kRootNode && view_.root_tree ? kMountRoot : Ino(node, tree.number());
 }

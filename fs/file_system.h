@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cache/catalog.h"
 #include "format/dataset.h"
@@ -101,6 +102,9 @@ class FileSystem {
   // Of the tree that `ino` lies in; for the root of several levels, of the highest.
   [[nodiscard]] Result<StatFs> GetStatFs(Ino ino) const;
 
+  // The trees that are shown; and the number of a node of the catalog in one of them.
+  [[nodiscard]] std::vector<Tree> Trees() const;
+  [[nodiscard]] Ino InoOf(uint64_t node, Tree tree) const;
   [[nodiscard]] int levels() const { return catalog_->totals().levels; }
   [[nodiscard]] const Catalog& catalog() const { return *catalog_; }
 
@@ -108,7 +112,6 @@ class FileSystem {
   struct Place;
 
   [[nodiscard]] Result<Place> Locate(Ino ino) const;
-  [[nodiscard]] Ino InoOf(uint64_t node, Tree tree) const;
   // The node's description; Locate has seen that there is one.
   [[nodiscard]] Result<void> Describe(const Place& place, NodeInfo& info) const;
   [[nodiscard]] Stat StatOf(const NodeInfo& info, Tree tree) const;

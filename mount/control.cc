@@ -36,7 +36,6 @@ MountDescription Describe(const ControlFacts& facts) {
 }
 
 int ChangeLogLevel(const ControlRequest& request) {
-  if (request.caller != 0 && request.caller != geteuid()) return EPERM;
   LogLevelChange change;
   std::memcpy(&change, request.in.data(), sizeof change);
   const auto level = LogLevelOfNumber(change.log_level);
@@ -64,11 +63,17 @@ std::optional<LogLevel> LogLevelOfNumber(uint32_t number) {
   return number < std::size(kByNumber) ? std::optional(kByNumber[number]) : std::nullopt;
 }
 
-tl::expected<Bytes, int> AnswerControl(const ControlFacts& facts, const ControlRequest& request) {
-  if (!IsControlCommand(request.command) || !IsRoot(facts, request.ino)) return tl::unexpected(ENOTTY);
+int CheckControl(const ControlFacts& facts, const ControlRequest& request) {
+  if (!IsControlCommand(request.command) || !IsRoot(facts, request.ino)) return ENOTTY;
   const bool writes = (_IOC_DIR(request.command) & _IOC_WRITE) != 0;
   const size_t size = _IOC_SIZE(request.command);
-  if (request.in.size() != (writes ? size : 0) || (!writes && request.room < size)) return tl::unexpected(EINVAL);
+  if (request.in.size() != (writes ? size : 0) || (!writes && request.room < size)) return EINVAL;
+  const bool for_all = request.command == kDescribeMount;
+  return for_all || request.caller == 0 || request.caller == geteuid() ? 0 : EPERM;
+}
+
+tl::expected<Bytes, int> AnswerControl(const ControlFacts& facts, const ControlRequest& request) {
+  if (const int error = CheckControl(facts, request); error != 0) return tl::unexpected(error);
   if (request.command == kSetLogLevel) {
     if (const int error = ChangeLogLevel(request); error != 0) return tl::unexpected(error);
     return Bytes();

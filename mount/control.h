@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -50,12 +51,24 @@ struct LogLevelChange {
 };
 static_assert(sizeof(LogLevelChange) == 8);
 
+enum class RefreshStatus : uint32_t { kDone = 0, kNothingNew = 1, kFailed = 2 };
+
+struct RefreshOutcome {
+  uint32_t status = 0;  // RefreshStatus
+  uint32_t reserved = 0;
+  char sentence[4088] = {};  // what came of it, ends in NUL
+};
+static_assert(sizeof(RefreshOutcome) == 4096);
+using RefreshDone = std::function<void(const RefreshOutcome&)>;
+
 inline constexpr unsigned kControlType = 0xE6;
 // Open to whoever may open the root.
 inline constexpr uint32_t kDescribeMount = _IOR(kControlType, 1, MountDescription);
 // EPERM for others than root and the user who runs the daemon.
 inline constexpr uint32_t kSetLogLevel = _IOW(kControlType, 2, LogLevelChange);
 // (Number 3 is kept for the mount's counters.)
+// EPERM as of kSetLogLevel. The answer comes when the refresh is done, however long the data set takes to be opened.
+inline constexpr uint32_t kRefreshMount = _IOR(kControlType, 4, RefreshOutcome);
 
 // Of this process, as in MountDescription.
 [[nodiscard]] uint64_t PidNamespace();
@@ -81,10 +94,13 @@ struct ControlRequest {
 };
 
 [[nodiscard]] constexpr bool IsControlCommand(uint32_t command) {
-  return command == kDescribeMount || command == kSetLogLevel;
+  return command == kDescribeMount || command == kSetLogLevel || command == kRefreshMount;
 }
 
-// The answer's bytes, or a positive errno: ENOTTY for another command or another file than the mount's root.
+// 0, or why the request is refused: ENOTTY for another command or another file than the mount's root.
+[[nodiscard]] int CheckControl(const ControlFacts& facts, const ControlRequest& request);
+
+// The answer's bytes, or a positive errno as CheckControl gives it. Not of kRefreshMount, which takes its time.
 [[nodiscard]] tl::expected<Bytes, int> AnswerControl(const ControlFacts& facts, const ControlRequest& request);
 
 }  // namespace pcrfs

@@ -223,6 +223,21 @@ Result<MountDescription> DescribeMount(const MountedThere& mount, std::chrono::m
   return Checked(answer.out);
 }
 
+Result<std::string> RefreshMount(const MountedThere& mount, std::chrono::milliseconds patience) {
+  const Answer answer = AskAll({mount}, {kRefreshMount, {}}, patience)[0];
+  if (answer.error != 0) return Refusal(mount, answer.error);
+  RefreshOutcome outcome;
+  std::memcpy(&outcome, answer.out.data(), sizeof outcome);
+  outcome.sentence[sizeof outcome.sentence - 1] = '\0';
+  std::string sentence = outcome.sentence;
+  // Another user's daemon may have written it.
+  std::replace_if(
+      sentence.begin(), sentence.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
+  if (outcome.status > static_cast<uint32_t>(RefreshStatus::kNothingNew))
+    return Fail(ErrorCode::kIo, "refreshing the mount on " + Quoted(mount.path) + ": " + sentence);
+  return sentence;
+}
+
 Result<void> SetMountLogLevel(const MountedThere& mount, LogLevel level, std::chrono::milliseconds patience) {
   LogLevelChange change;
   change.log_level = LogLevelNumber(level);

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "format/error.h"
@@ -48,6 +49,9 @@ inline constexpr std::chrono::milliseconds kControlPatience{3000};
 
 [[nodiscard]] Result<void> SetMountLogLevel(const MountedThere& mount, LogLevel level,
                                             std::chrono::milliseconds patience = kControlPatience);
+
+// Returns when the refresh is done. The sentence that comes with it, of a success; a failure's is the error's.
+[[nodiscard]] Result<std::string> RefreshMount(const MountedThere& mount, std::chrono::milliseconds patience);
 
 }  // namespace pcrfs
 

@@ -106,10 +106,10 @@ Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& bod
   return Outcome(child, ReadAll(reader.get()));
 }
 
-StopSignals::StopSignals(bool hangup_stops) {
+StopSignals::StopSignals(bool hangup_stops) : hangup_stops_(hangup_stops) {
   sigemptyset(&signals_);
   for (int signal : {SIGTERM, SIGINT, SIGQUIT}) sigaddset(&signals_, signal);
-  if (std::signal(SIGHUP, SIG_IGN) == SIG_DFL && hangup_stops) sigaddset(&signals_, SIGHUP);
+  if (std::signal(SIGHUP, SIG_IGN) == SIG_DFL || !hangup_stops) sigaddset(&signals_, SIGHUP);
   for (int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM}) std::signal(signal, SIG_IGN);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   thread_ = std::thread([this] { Wait(); });
@@ -124,9 +124,10 @@ StopSignals::~StopSignals() {
   thread_.join();
 }
 
-void StopSignals::Attach(std::function<void()> stop) {
+void StopSignals::Attach(std::function<void()> stop, std::function<void()> hangup) {
   const std::lock_guard lock(mutex_);
   stop_ = std::move(stop);
+  hangup_ = std::move(hangup);
 }
 
 void StopSignals::Wait() {
@@ -135,6 +136,10 @@ void StopSignals::Wait() {
     sigwait(&signals_, &signal);
     const std::lock_guard lock(mutex_);
     if (ended_) return;
+    if (signal == SIGHUP && !hangup_stops_) {
+      if (hangup_) hangup_();
+      continue;
+    }
     if (stop_ == nullptr) _exit(128 + signal);
     stop_();
   }

@@ -47,9 +47,9 @@ struct StartOutcome {
 [[nodiscard]] Result<StartOutcome> RunInBackground(const std::function<int(StartReport&)>& body, int kept = -1);
 
 // SIGTERM, SIGINT and SIGQUIT as a call of a function, from a thread of this object's own. SIGPIPE, SIGUSR1, SIGUSR2
-// and SIGALRM, which mean nothing here and would leave a dead mount, are ignored, and SIGHUP is, unless it is to stop,
-// too, and was not ignored already (as nohup(1) has it). Construct it before any other thread starts, since threads
-// inherit the signal mask that it sets.
+// and SIGALRM, which mean nothing here and would leave a dead mount, are ignored, SIGHUP may stop, too,
+// unless it was ignored already (as nohup(1) has it), or is a call of another function. Construct it before any other
+// thread starts, since threads inherit the signal mask that it sets.
 class StopSignals {
  public:
   explicit StopSignals(bool hangup_stops);
@@ -57,15 +57,17 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // `stop` is called at each such signal from now on; before, a signal ends the process.
-  void Attach(std::function<void()> stop);
+  // `stop` is called at each such signal from now on; before, a signal ends the process. `hangup` is called at SIGHUP
+  // where that does not stop; not when it is ignored.
+  void Attach(std::function<void()> stop, std::function<void()> hangup = {});
 
  private:
   void Wait();
 
   sigset_t signals_;
   std::mutex mutex_;
-  std::function<void()> stop_;
+  const bool hangup_stops_;
+  std::function<void()> stop_, hangup_;
   bool ended_ = false;
   std::thread thread_;
 };

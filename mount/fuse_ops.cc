@@ -40,6 +40,18 @@ void Serve(fuse_req_t request, RequestKind kind, Work work) {
   }
 }
 
+// The same for a request about a node: work(mount, generation, ino, reply).
+template <typename Work>
+void ServeNode(fuse_req_t request, RequestKind kind, fuse_ino_t node_id, Work work) {
+  Serve(request, kind, [&](MountState& mount, Reply& reply) {
+    const auto place = mount.generations.Find(node_id);
+    if (!place) return reply.Error(ESTALE);
+    work(mount, place->generation, place->ino, reply);
+  });
+}
+
+using GenerationPtr = std::shared_ptr<const Generation>;
+
 mode_t TypeBits(FileType type) {
   switch (type) {
     case FileType::kDirectory:
@@ -67,9 +79,9 @@ struct stat ToStat(const Stat& from) {
   return to;
 }
 
-fuse_entry_param ToEntry(const Stat& from) {
+fuse_entry_param ToEntry(const Stat& from, const Generation& generation) {
   fuse_entry_param entry{};
-  entry.ino = from.ino.number();
+  entry.ino = generation.NodeId(from.ino);
   entry.attr = ToStat(from);
   entry.attr_timeout = entry.entry_timeout = kForAYear;
   return entry;
@@ -103,10 +115,10 @@ void Init(void* userdata, fuse_conn_info* connection) {
 }
 
 void Lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  Serve(request, RequestKind::kLookup, [&](MountState& mount, Reply& reply) {
-    const auto found = mount.files.Lookup(Ino(parent), name);
+  ServeNode(request, RequestKind::kLookup, parent, [&](MountState&, const GenerationPtr& at, Ino ino, Reply& reply) {
+    const auto found = at->files().Lookup(ino, name);
     if (found) {
-      reply.Entry(ToEntry(*found));
+      reply.Entry(ToEntry(*found, *at));
     } else if (found.error().code == ErrorCode::kNotFound) {
       // Inode number 0 and a timeout: the kernel remembers that there is no such name.
       fuse_entry_param nothing{};
@@ -118,17 +130,17 @@ void Lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   });
 }
 
-void GetAttr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  Serve(request, RequestKind::kGetAttr, [&](MountState& mount, Reply& reply) {
-    const auto attributes = mount.files.GetAttr(Ino(ino));
+void GetAttr(fuse_req_t request, fuse_ino_t node_id, fuse_file_info*) {
+  ServeNode(request, RequestKind::kGetAttr, node_id, [&](MountState&, const GenerationPtr& at, Ino ino, Reply& reply) {
+    const auto attributes = at->files().GetAttr(ino);
     if (!attributes) return AnswerError(reply, attributes.error());
     reply.Attributes(ToStat(*attributes), kForAYear);
   });
 }
 
-void ReadLink(fuse_req_t request, fuse_ino_t ino) {
-  Serve(request, RequestKind::kReadLink, [&](MountState& mount, Reply& reply) {
-    const auto target = mount.files.ReadLink(Ino(ino));
+void ReadLink(fuse_req_t request, fuse_ino_t node_id) {
+  ServeNode(request, RequestKind::kReadLink, node_id, [&](MountState&, const GenerationPtr& at, Ino ino, Reply& reply) {
+    const auto target = at->files().ReadLink(ino);
     if (!target) return AnswerError(reply, target.error());
     reply.Link(target->c_str());
   });
@@ -151,22 +163,24 @@ void OpenDir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   });
 }
 
-void Read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-  Serve(request, RequestKind::kRead, [&](MountState& mount, Reply& reply) {
-    // Never less than was asked for: a short answer means the end of the file to the kernel.
-    if (offset < 0 || size > kMaxRead) return reply.Error(EINVAL);
-    const auto start = static_cast<uint64_t>(offset);
-    const MutableByteSpan buffer = ReplyBuffer(size);
-    if (const auto filled = mount.files.ReadAtHand(Ino(ino), start, buffer)) return reply.Data(buffer.first(*filled));
-    ReadFromStore(mount, request, std::move(reply), {Ino(ino), start, size});
-  });
+void Read(fuse_req_t request, fuse_ino_t node_id, size_t size, off_t offset, fuse_file_info*) {
+  ServeNode(request, RequestKind::kRead, node_id,
+            [&](MountState& mount, const GenerationPtr& at, Ino ino, Reply& reply) {
+              // Never less than was asked for: a short answer means the end of the file to the kernel.
+              if (offset < 0 || size > kMaxRead) return reply.Error(EINVAL);
+              const auto start = static_cast<uint64_t>(offset);
+              const MutableByteSpan buffer = ReplyBuffer(size);
+              if (const auto filled = at->files().ReadAtHand(ino, start, buffer))
+                return reply.Data(buffer.first(*filled));
+              ReadFromStore(mount, request, std::move(reply), {at, ino, start, size});
+            });
 }
 
 // The packed entries of one READDIR or READDIRPLUS answer.
 class Listing {
  public:
-  Listing(fuse_req_t request, const FileSystem& files, size_t size, bool plus)
-      : request_(request), files_(files), buffer_(ReplyBuffer(std::min(size, kMaxListing))), plus_(plus) {}
+  Listing(fuse_req_t request, const Generation& generation, size_t size, bool plus)
+      : request_(request), generation_(generation), buffer_(ReplyBuffer(std::min(size, kMaxListing))), plus_(plus) {}
 
   // False when the entry does not fit any more.
   bool Add(const DirEntry& entry) {
@@ -201,24 +215,24 @@ class Listing {
   // attributes of, and for an entry that cannot be read, so that a stat of it fails and the listing does not.
   [[nodiscard]] fuse_entry_param Parameters(const DirEntry& entry) const {
     if (entry.name != "." && entry.name != "..")
-      if (const auto attributes = files_.GetAttr(entry.ino)) return ToEntry(*attributes);
+      if (const auto attributes = generation_.files().GetAttr(entry.ino)) return ToEntry(*attributes, generation_);
     fuse_entry_param nothing{};
     nothing.attr = Bare(entry);
     return nothing;
   }
 
   fuse_req_t request_;
-  const FileSystem& files_;
+  const Generation& generation_;
   MutableByteSpan buffer_;
   bool plus_;
   size_t used_ = 0;
   std::string name_;
 };
 
-void List(fuse_req_t request, RequestKind kind, fuse_ino_t ino, size_t size, off_t after) {
-  Serve(request, kind, [&](MountState& mount, Reply& reply) {
-    Listing listing(request, mount.files, size, kind == RequestKind::kReadDirPlus);
-    const auto listed = mount.files.ReadDir(Ino(ino), static_cast<uint64_t>(after),
+void List(fuse_req_t request, RequestKind kind, fuse_ino_t node_id, size_t size, off_t after) {
+  ServeNode(request, kind, node_id, [&](MountState&, const GenerationPtr& at, Ino ino, Reply& reply) {
+    Listing listing(request, *at, size, kind == RequestKind::kReadDirPlus);
+    const auto listed = at->files().ReadDir(ino, static_cast<uint64_t>(after),
                                             [&](const DirEntry& entry) { return listing.Add(entry); });
     // What came before a fault is handed out; the kernel asks on and meets the fault at once.
     if (!listed && listing.bytes().empty()) return AnswerError(reply, listed.error());
@@ -234,9 +248,10 @@ void ReadDirPlus(fuse_req_t request, fuse_ino_t ino, size_t size, off_t after, f
   List(request, RequestKind::kReadDirPlus, ino, size, after);
 }
 
-void StatFileSystem(fuse_req_t request, fuse_ino_t ino) {
-  Serve(request, RequestKind::kStatFs, [&](MountState& mount, Reply& reply) {
-    const auto totals = mount.files.GetStatFs(ino == 0 ? kMountRoot : Ino(ino));
+void StatFileSystem(fuse_req_t request, fuse_ino_t given) {
+  const fuse_ino_t node_id = given == 0 ? FUSE_ROOT_ID : given;
+  ServeNode(request, RequestKind::kStatFs, node_id, [&](MountState&, const GenerationPtr& at, Ino ino, Reply& reply) {
+    const auto totals = at->files().GetStatFs(ino);
     if (!totals) return AnswerError(reply, totals.error());
     struct statvfs numbers {};
     numbers.f_bsize = numbers.f_frsize = totals->block_size;
@@ -247,6 +262,15 @@ void StatFileSystem(fuse_req_t request, fuse_ino_t ino) {
   });
 }
 
+// Answered by whoever refreshes, when that is done.
+void Refresh(MountState& mount, const ControlRequest& asked, Reply& reply) {
+  if (!mount.refresh) return reply.Error(ENOTTY);
+  if (const int error = CheckControl(mount.facts, asked); error != 0) return reply.Error(error);
+  mount.refresh([waiting = std::make_shared<Reply>(std::move(reply))](const RefreshOutcome& outcome) {
+    waiting->Ioctl({reinterpret_cast<const uint8_t*>(&outcome), sizeof outcome});
+  });
+}
+
 // Programs ask every file they open whether it is a terminal (TCGETS), so ENOTTY is frequent, and no fault. A 32-bit
 // program's structs may be laid out otherwise.
 void Ioctl(fuse_req_t request, fuse_ino_t ino, unsigned command, void*, fuse_file_info*, unsigned flags, const void* in,
@@ -254,7 +278,9 @@ void Ioctl(fuse_req_t request, fuse_ino_t ino, unsigned command, void*, fuse_fil
   Serve(request, RequestKind::kIoctl, [&](MountState& mount, Reply& reply) {
     if (!IsControlCommand(command) || (flags & FUSE_IOCTL_COMPAT) != 0) return reply.Error(ENOTTY);
     const ByteSpan given(static_cast<const uint8_t*>(in), in == nullptr ? 0 : in_size);
-    const auto answer = AnswerControl(mount.facts, {command, Ino(ino), fuse_req_ctx(request)->uid, given, out_size});
+    const ControlRequest asked{command, Ino(ino), fuse_req_ctx(request)->uid, given, out_size};
+    if (command == kRefreshMount) return Refresh(mount, asked, reply);
+    const auto answer = AnswerControl(mount.facts, asked);
     if (!answer) return reply.Error(answer.error());
     reply.Ioctl(*answer);
   });

@@ -1,8 +1,9 @@
 // The FUSE callbacks: each unpacks one request, asks the FileSystem, answers through a Reply. Nothing is decided here
 // that is not about the kernel: how long it may keep what it is told, and what it need not ask.
 //
-// Everything shown never changes, so the kernel may keep entries, attributes, "no such file" and file contents for a
-// year; OPEN and OPENDIR are answered ENOSYS, after which the kernel does without them.
+// Everything shown never changes until a refresh, which tells the kernel what to forget; so it may keep entries,
+// attributes, "no such file" and file contents for a year; OPEN and OPENDIR are answered ENOSYS, after which the kernel
+// does without them.
 //
 // MountState is what the callbacks share; it must outlive the session that was made with it (as its userdata). Thread
 // safety: callbacks run in many threads at once. Exceptions end here: std::bad_alloc is ENOMEM, anything else EIO.
@@ -13,10 +14,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "fs/file_system.h"
 #include "mount/control.h"
+#include "mount/generations.h"
 #include "mount/read_queue.h"
 
 struct fuse_lowlevel_ops;
@@ -50,11 +54,16 @@ class RequestCounters {
 };
 
 struct MountState {
+  // `file_system` must outlive this.
   explicit MountState(const FileSystem& file_system, ControlFacts control_facts = {})
-      : files(file_system), facts(std::move(control_facts)) {}
+      : MountState(std::shared_ptr<const FileSystem>(std::shared_ptr<void>(), &file_system), std::move(control_facts)) {
+  }
+  explicit MountState(std::shared_ptr<const FileSystem> file_system, ControlFacts control_facts = {})
+      : generations(std::move(file_system)), facts(std::move(control_facts)) {}
 
-  const FileSystem& files;
+  Generations generations;
   const ControlFacts facts;
+  std::function<void(RefreshDone)> refresh;  // not set: this mount cannot be refreshed
   RequestCounters requests;
   ReadQueue reads;  // those that wait for the store
   // What the kernel said at INIT: that it goes on without OPEN and OPENDIR when they are answered ENOSYS.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "format/parse_number.h"
+#include "mount/edit_options.h"
 
 namespace pcrfs {
 namespace {
@@ -24,9 +25,10 @@ constexpr char kMountFooter[] = R"(Options for -o (a list, and -o may be repeate
 Of options that contradict one another the last one counts. The mount is always ro, nosuid, nodev and
 default_permissions, and cannot be changed by remount. Accepted without effect, for fstab's sake: rw, dev, suid,
 exec, auto, user, _netdev, nofail, noatime, x-*, comment= and their kin.
-SIGTERM, SIGINT and SIGQUIT unmount, with -f SIGHUP (a closed terminal), too; a mount that is in use vanishes from the
-tree, and what is open in it fails from then on, reads that hang in a slow disk after two seconds. 'pcrfs umount' leaves
-a mount that is in use alone, and returns when the daemon has ended.
+SIGTERM, SIGINT and SIGQUIT unmount. SIGHUP does with -f, as a closed terminal sends it; to a daemon in the background
+it means 'pcrfs refresh'. A mount that is in use vanishes from the tree, and what is open in it fails from then on,
+reads that hang in a slow disk after two seconds. 'pcrfs umount' leaves a mount that is in use alone, and returns when
+the daemon has ended.
 In fstab:  DATASET MOUNTPOINT fuse.pcrfs ro,allow_other,_netdev,nofail 0 0)";
 
 constexpr char kInfoFooter[] =
@@ -363,6 +365,7 @@ tl::expected<Command, EarlyExit> ParseCommandLine(const std::vector<std::string>
   AddCommand<UmountCommand>(app, "umount", "Take a mount down", chosen);
   AddCommand<ListCommand>(app, "list", "List the mounts of data sets and how they are", chosen);
   AddCommand<LogLevelCommand>(app, "log-level", "Say or change how much a running mount logs", chosen);
+  AddCommand<RefreshCommand>(app, "refresh", "Show a mount what its data set has become", chosen);
   AddCommand<InfoCommand>(app, "info", "Say what a data set holds, and how large each level is", chosen);
   AddCommand<LsCommand>(app, "ls", "List a folder of a data set", chosen);
   AddCommand<CatCommand>(app, "cat", "Write one file to standard output", chosen);

@@ -79,6 +79,10 @@ struct LogLevelCommand {
   std::optional<LogLevel> level;  // not set: print the current one
 };
 
+struct RefreshCommand {
+  std::string mount_point;
+};
+
 struct InfoCommand {
   std::string dataset;
   bool json = false;
@@ -111,7 +115,7 @@ struct ManifestCommand {
 };
 
 using Command = std::variant<PackCommand, MountCommand, UmountCommand, ListCommand, LogLevelCommand, InfoCommand,
-                             LsCommand, CatCommand, ExtractCommand, VerifyCommand, ManifestCommand>;
+                             LsCommand, CatCommand, ExtractCommand, VerifyCommand, ManifestCommand, RefreshCommand>;
 
 // Nothing to run: help and version (status 0, text for stdout) or a usage error (kExitUsage, text for stderr).
 struct EarlyExit {

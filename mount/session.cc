@@ -217,6 +217,12 @@ Result<void> Session::Unmount() {
   return {};
 }
 
+bool Session::ForgetEntry(uint64_t parent_id, std::string_view name) {
+  return fuse_lowlevel_notify_inval_entry(session_, parent_id, name.data(), name.size()) == 0;
+}
+
+bool Session::ForgetInode(uint64_t id) { return fuse_lowlevel_notify_inval_inode(session_, id, 0, 0) == 0; }
+
 Result<void> Session::Probe() const {
   if (IsPassedDescriptor(options_.mount_point)) {  // where it is mounted only the giver knows
     state_.initialised.wait(false);

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "format/error.h"
 #include "format/file.h"
@@ -52,6 +53,11 @@ class Session {
   // Takes the mount down, lazily when it is in use. After Serve; only the first call does anything. kBusy when it is
   // still there, without a server.
   Result<void> Unmount();
+  // Makes the kernel drop what it remembers of a name in a folder, the name's absence included; of a folder's listing
+  // and of an inode's attributes. False when it knew nothing of it. Blocks while a look-up or a listing of that folder
+  // is under way, so a thread that answers requests must not call these. While another is in Serve.
+  bool ForgetEntry(uint64_t parent_id, std::string_view name);
+  bool ForgetInode(uint64_t id);
   // Waits until the mount is seen to work, while another thread is in Serve: a stat of the mount point is answered by
   // this session.
   [[nodiscard]] Result<void> Probe() const;

@@ -13,14 +13,14 @@ namespace {
 
 class StoreRead final : public ReadQueue::Read {
  public:
-  StoreRead(const FileSystem& files, Reply reply, pid_t reader, const ReadArguments& arguments)
-      : files_(files), reply_(std::move(reply)), reader_(reader), arguments_(arguments) {}
+  StoreRead(Reply reply, pid_t reader, const ReadArguments& arguments)
+      : reply_(std::move(reply)), reader_(reader), arguments_(arguments) {}
 
   void Run() override {
     if (answered_) return;
     try {
       const MutableByteSpan buffer = ReplyBuffer(arguments_.size);
-      const auto filled = files_.Read(arguments_.ino, arguments_.offset, buffer);
+      const auto filled = arguments_.generation->files().Read(arguments_.ino, arguments_.offset, buffer);
       if (!Claim()) return;
       if (filled) return reply_.Data(buffer.first(*filled));
       AnswerError(reply_, filled.error());
@@ -41,7 +41,6 @@ class StoreRead final : public ReadQueue::Read {
   // True for one caller, which alone may use the Reply from then on.
   bool Claim() { return !answered_.exchange(true); }
 
-  const FileSystem& files_;
   Reply reply_;
   const pid_t reader_;
   const ReadArguments arguments_;
@@ -56,7 +55,7 @@ void ReadFromStore(MountState& mount, fuse_req_t request, Reply reply, const Rea
   fuse_req_interrupt_func(
       request, [](fuse_req_t, void* queue) { static_cast<ReadQueue*>(queue)->Look(); }, &mount.reads);
   const pid_t reader = fuse_req_ctx(request)->pid;
-  mount.reads.Submit(std::make_shared<StoreRead>(mount.files, std::move(reply), reader, arguments));
+  mount.reads.Submit(std::make_shared<StoreRead>(std::move(reply), reader, arguments));
 }
 
 }  // namespace pcrfs

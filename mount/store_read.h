@@ -6,6 +6,7 @@
 #define PCRFS_MOUNT_STORE_READ_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "fs/ino.h"
 #include "mount/fuse_ops.h"
@@ -14,6 +15,7 @@
 namespace pcrfs {
 
 struct ReadArguments {
+  std::shared_ptr<const Generation> generation;  // that the read is served by, to its end
   Ino ino;
   uint64_t offset = 0;
   size_t size = 0;

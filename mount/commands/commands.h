@@ -13,6 +13,7 @@ namespace pcrfs {
 [[nodiscard]] Result<int> Run(const UmountCommand& command);
 [[nodiscard]] Result<int> Run(const ListCommand& command);
 [[nodiscard]] Result<int> Run(const LogLevelCommand& command);
+[[nodiscard]] Result<int> Run(const RefreshCommand& command);
 [[nodiscard]] Result<int> Run(const InfoCommand& command);
 [[nodiscard]] Result<int> Run(const LsCommand& command);
 [[nodiscard]] Result<int> Run(const CatCommand& command);

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "mount/dataset_walk.h"
 #include "mount/logging.h"
 #include "mount/mount_point.h"
+#include "mount/refresher.h"
 #include "mount/service_notice.h"
 #include "mount/session.h"
 
@@ -88,6 +90,15 @@ Result<std::unique_ptr<Catalog>> OpenCatalog(const Dataset& dataset, const Mount
   return catalog;
 }
 
+Result<std::unique_ptr<FileSystem>> FileSystemOf(Dataset dataset, const MountCommand& command, FaultLog& faults) {
+  auto catalog = OpenCatalog(dataset, command);
+  if (!catalog) return PassOn(std::move(catalog));
+  const MountView view{command.tree, command.uid.value_or(getuid()), command.gid.value_or(getgid()), command.umask,
+                       command.restore_memory};
+  return FileSystem::Open(std::move(dataset), *std::move(catalog), view,
+                          [&faults](const Error& fault) { faults.Report(fault.message); });
+}
+
 Result<std::unique_ptr<FileSystem>> OpenFileSystem(const MountCommand& command, FaultLog& faults) {
   auto dataset = Dataset::Open(command.dataset);
   if (!dataset) return PassOn(std::move(dataset));
@@ -96,12 +107,21 @@ Result<std::unique_ptr<FileSystem>> OpenFileSystem(const MountCommand& command, 
     return PassOn(std::move(apart));
   if (auto prepared = PrepareMountPoint(command.mount_point, command.nonempty); !prepared)
     return PassOn(std::move(prepared));
-  auto catalog = OpenCatalog(*dataset, command);
-  if (!catalog) return PassOn(std::move(catalog));
-  const MountView view{command.tree, command.uid.value_or(getuid()), command.gid.value_or(getgid()), command.umask,
-                       command.restore_memory};
-  return FileSystem::Open(*std::move(dataset), *std::move(catalog), view,
-                          [&faults](const Error& fault) { faults.Report(fault.message); });
+  return FileSystemOf(*std::move(dataset), command, faults);
+}
+
+// Of a mount that is up; null when the data set is still the one that it shows.
+Result<std::unique_ptr<FileSystem>> OpenAgain(MountCommand command, const FileSystem& current, FaultLog& faults) {
+  auto dataset = Dataset::Open(command.dataset);
+  if (!dataset) return PassOn(std::move(dataset));
+  if (auto apart = CheckNotBeneath("data set", dataset->path(), command.mount_point); !apart)
+    return PassOn(std::move(apart));
+  const auto same = [](const ShardRow& row, const ShardStamp& stamp) {
+    return row.id == stamp.id && row.name == stamp.name;
+  };
+  if (std::ranges::equal(dataset->index().rows, current.catalog().shards(), same)) return nullptr;
+  command.catalog_reuse = true;
+  return FileSystemOf(*std::move(dataset), command, faults);
 }
 
 std::string ShownTree(Tree tree) {
@@ -149,19 +169,24 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   StopSignals signals(command.foreground);
   if (auto logging = StartLogging(command.log_file, command.log_level, command.foreground); !logging) return logging;
   FaultLog faults([](std::string_view line) { Log(LogLevel::kError, line); });
-  const auto files = OpenFileSystem(command, faults);
-  if (!files) return tl::unexpected(files.error());
-  MountState state(**files, Facts(command, **files));
+  auto opened = OpenFileSystem(command, faults);
+  if (!opened) return tl::unexpected(opened.error());
+  const std::shared_ptr<const FileSystem> files = *std::move(opened);
+  MountState state(files, Facts(command, *files));
   const auto session = MountAlone(state, command);
   if (!session) return tl::unexpected(session.error());
+  Refresher refresher(state.generations, **session,
+                      [&](const FileSystem& current) { return OpenAgain(command, current, faults); });
+  state.refresh = [&](RefreshDone done) { refresher.Ask(std::move(done)); };
   const auto stop = [&] {
+    refresher.Quiet();
     if ((*session)->Stop()) return;
     faults.Flush();
     EndWithoutWaiting(command.mount_point);
   };
-  signals.Attach(stop);
+  signals.Attach(stop, [&] { refresher.Ask([](const RefreshOutcome&) {}); });
 
-  const std::string sentence = MountedSentence(command, **files);
+  const std::string sentence = MountedSentence(command, *files);
   Result<void> probed;
   std::thread attendant([&] {
     probed = (*session)->Probe();
@@ -173,12 +198,16 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   NotifyStopping();
   const auto unmounted = (*session)->Unmount();
   attendant.join();
-  if (!probed) return probed;
   faults.Flush();
-  if (unmounted)
+  if (probed && unmounted)
     Log(LogLevel::kInfo, Quoted(command.mount_point) + " is unmounted");
-  else
+  else if (probed)
     Log(LogLevel::kWarn, unmounted.error().message);
+  if (!refresher.End()) {  // it is opening a data set, which cannot be cut short
+    StopLogging();
+    _exit(probed && served ? kExitDone : kExitFailed);
+  }
+  if (!probed) return probed;
   return served;
 }
 
