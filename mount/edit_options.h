@@ -12,6 +12,8 @@ class App;
 namespace pcrfs {
 
 void Define(CLI::App& app, RefreshCommand& command);
+void Define(CLI::App& app, RemoveCommand& command);
+void Define(CLI::App& app, CompactCommand& command);
 
 }  // namespace pcrfs
 

@@ -365,6 +365,8 @@ tl::expected<Command, EarlyExit> ParseCommandLine(const std::vector<std::string>
   AddCommand<UmountCommand>(app, "umount", "Take a mount down", chosen);
   AddCommand<ListCommand>(app, "list", "List the mounts of data sets and how they are", chosen);
   AddCommand<LogLevelCommand>(app, "log-level", "Say or change how much a running mount logs", chosen);
+  AddCommand<RemoveCommand>(app, "remove", "Remove files and folders from a data set", chosen);
+  AddCommand<CompactCommand>(app, "compact", "Merge small shards, and delete those that were replaced", chosen);
   AddCommand<RefreshCommand>(app, "refresh", "Show a mount what its data set has become", chosen);
   AddCommand<InfoCommand>(app, "info", "Say what a data set holds, and how large each level is", chosen);
   AddCommand<LsCommand>(app, "ls", "List a folder of a data set", chosen);

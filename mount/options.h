@@ -79,6 +79,16 @@ struct LogLevelCommand {
   std::optional<LogLevel> level;  // not set: print the current one
 };
 
+struct RemoveCommand {
+  std::string dataset;
+  std::vector<std::string> paths;
+};
+
+struct CompactCommand {
+  std::string dataset;
+  bool dry_run = false;
+};
+
 struct RefreshCommand {
   std::string mount_point;
 };
@@ -115,7 +125,8 @@ struct ManifestCommand {
 };
 
 using Command = std::variant<PackCommand, MountCommand, UmountCommand, ListCommand, LogLevelCommand, InfoCommand,
-                             LsCommand, CatCommand, ExtractCommand, VerifyCommand, ManifestCommand, RefreshCommand>;
+                             LsCommand, CatCommand, ExtractCommand, VerifyCommand, ManifestCommand, RefreshCommand,
+                             RemoveCommand, CompactCommand>;
 
 // Nothing to run: help and version (status 0, text for stdout) or a usage error (kExitUsage, text for stderr).
 struct EarlyExit {

@@ -13,6 +13,8 @@ namespace pcrfs {
 [[nodiscard]] Result<int> Run(const UmountCommand& command);
 [[nodiscard]] Result<int> Run(const ListCommand& command);
 [[nodiscard]] Result<int> Run(const LogLevelCommand& command);
+[[nodiscard]] Result<int> Run(const RemoveCommand& command);
+[[nodiscard]] Result<int> Run(const CompactCommand& command);
 [[nodiscard]] Result<int> Run(const RefreshCommand& command);
 [[nodiscard]] Result<int> Run(const InfoCommand& command);
 [[nodiscard]] Result<int> Run(const LsCommand& command);
