@@ -9,7 +9,8 @@
 // forget are only names in folders that both states have. Inode numbers shown to users are those of a fresh mount.
 //
 // What is open when a refresh takes its file away is served on from the replaced state, of which the last kKept are
-// kept; after that it is stale. (Compacting deletes shards: then what was not open there cannot be read any more.)
+// kept; after that it is stale. (Compacting deletes shards: then what was not open there cannot be read any more.) A
+// listing that is under way while files move to other nodes may lack some of them or have them twice; the next is right.
 //
 // Ownership: shares the file systems with the requests that they serve. Thread safety: all methods from any number of
 // threads, Replace one at a time. Errors: kLimit after 65,535 refreshes that shifted nodes; those of the catalog.

@@ -128,7 +128,7 @@ Result<bool> Refresher::Forget(const Generations::Change& change) {
   for (const FileSystem* files : {&before, &now})
     if (auto added = AddFoldersThatDiffer(files->catalog(), change.same, folders); !added)
       return PassOn(std::move(added));
-  session_.ForgetInode(kMountRoot.number());
+  for (const Ino ino : {kMountRoot, kCurrentLink}) session_.ForgetInode(ino.number());
   for (const Node folder : folders) {
     {
       const std::lock_guard lock(mutex_);

@@ -144,5 +144,28 @@ TEST_F(ControlTest, OnlyRootAndTheDaemonsUserSetTheLogLevel) {
   EXPECT_EQ(SetLevel({LogLevelNumber(LogLevel::kInfo), 0}).error, 0);
 }
 
+TEST_F(ControlTest, ARefreshIsAnsweredWhenItIsDoneAndOnlyToRootAndTheDaemonsUser) {
+  constexpr uint32_t kOutcomeRoom = sizeof(RefreshOutcome);
+  EXPECT_EQ(kernel_.Ioctl(FUSE_ROOT_ID, kRefreshMount, {}, kOutcomeRoom).error, ENOTTY) << "nobody refreshes it";
+  int asked = 0;
+  state_.refresh = [&](const RefreshDone& done) {
+    ++asked;
+    EXPECT_EQ(kernel_.answered(), 0u);
+    RefreshOutcome outcome;
+    outcome.status = 1;
+    done(outcome);
+  };
+  kernel_.ActAs(geteuid() + 1);
+  EXPECT_EQ(kernel_.Ioctl(FUSE_ROOT_ID, kRefreshMount, {}, kOutcomeRoom).error, EPERM);
+  kernel_.ActAs(geteuid());
+  EXPECT_EQ(kernel_.Ioctl(FUSE_ROOT_ID, kRefreshMount, {}, kOutcomeRoom - 1).error, EINVAL);
+  EXPECT_EQ(kernel_.Ioctl(kScan3, kRefreshMount, {}, kOutcomeRoom).error, ENOTTY);
+  EXPECT_EQ(asked, 0);
+  const auto answer = kernel_.Ioctl(FUSE_ROOT_ID, kRefreshMount, {}, kOutcomeRoom);
+  EXPECT_EQ(answer.error, 0);
+  EXPECT_EQ(answer.body.size(), sizeof(fuse_ioctl_out) + kOutcomeRoom);
+  EXPECT_EQ(asked, 1);
+}
+
 }  // namespace
 }  // namespace pcrfs

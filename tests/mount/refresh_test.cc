@@ -337,6 +337,74 @@ TEST_F(RefreshTest, AProcessInAFolderThatShiftedGoesOn) {
   EXPECT_TRUE(ReadFile(mount / "scan10/n01/3.jpg") == bytes);
 }
 
+// Removing and compacting move files to other shards and numbers.
+TEST_F(RefreshTest, RemovedFilesGoAndWhatIsOpenOfThemIsReadToItsEndUntilTheirShardsAreDeleted) {
+  const BackgroundMount mount(photos_);
+  const ShownFiles before(mount.path(), {3, 10});  // all cached
+  std::vector<std::pair<UniqueFd, const ShownFiles::File*>> open_files;
+  for (const auto& file : before.files())
+    open_files.emplace_back(UniqueFd(open((mount / file.path).c_str(), O_RDONLY)), &file);
+  const auto expect_open_files_right = [&](bool all) {
+    for (const auto& [fd, file] : open_files) {
+      posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+      Bytes bytes(file->bytes.size());
+      const ssize_t got = pread(fd.get(), bytes.data(), bytes.size(), 0);
+      EXPECT_TRUE(got == static_cast<ssize_t>(bytes.size()) ? bytes == file->bytes : got < 0 && !all) << file->path;
+    }
+  };
+  const std::vector<std::string> gone = {"n00/0.jpg", "n00/1.jpg", "n00/2.jpg", "n00/3.jpg",
+                                         "n01/0.jpg", "n01/1.jpg", "notes.txt"};
+  std::vector<std::string> remove = {"remove", photos_.dataset()};
+  remove.insert(remove.end(), gone.begin(), gone.end());
+  ASSERT_EQ(photos_.Pcrfs(remove).status, 0);
+  EXPECT_TRUE(fs::exists(mount / "scan3/n00/1.jpg")) << "the mount keeps its view";
+  ExpectRefreshed("4 files");
+  for (const std::string& path : gone)
+    for (const char* tree : {"scan3/", "scan10/", "original/"}) EXPECT_FALSE(fs::exists(mount / (tree + path))) << path;
+  ExpectLikeAFreshMount();
+  expect_open_files_right(true);
+  EXPECT_THAT(photos_.Pcrfs({"compact", photos_.dataset()}).out, HasSubstr("4 shards became 3"));
+  ExpectRefreshed("4 files");
+  ExpectLikeAFreshMount();
+  expect_open_files_right(false);
+  EXPECT_THAT(photos_.Pcrfs({"compact", photos_.dataset()}).out, HasSubstr("Nothing to compact"));
+}
+
+TEST_F(RefreshTest, RemovesAndCompactsUnderALiveMountWhileReadersRun) {
+  for (int i = 0; i < 12; ++i)
+    WriteFile(photos_.source() + "/t/" + std::to_string(i) + ".txt", std::string(5000, static_cast<char>('a' + i)));
+  Append();
+  const BackgroundMount mount(photos_);
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::atomic<uint64_t> reads{0};
+  std::vector<std::thread> readers;
+  for (unsigned seed = 0; seed < 8; ++seed)
+    readers.emplace_back([&, seed] {
+      std::mt19937_64 random(seed);
+      for (; !stop; ++reads) {
+        const int i = static_cast<int>(random() % 12);
+        const UniqueFd fd(open((mount / "scan4/t/" + std::to_string(i) + ".txt").c_str(), O_RDONLY));
+        std::string text(5000, '?');
+        if (fd.valid() && random() % 2 == 0) posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+        const ssize_t got = fd.valid() ? pread(fd.get(), text.data(), text.size(), 0) : -1;
+        if (got >= 0 && (got != 5000 || text != std::string(5000, static_cast<char>('a' + i)))) ++wrong;
+      }
+    });
+  for (const char* path : {"n00/0.jpg", "t/3.txt", "n01"}) {
+    ASSERT_EQ(photos_.Pcrfs({"remove", photos_.dataset(), path}).status, 0) << path;
+    ExpectRefreshed("as it is now");
+    EXPECT_FALSE(fs::exists(mount / (std::string("scan4/") + path)));
+    ASSERT_EQ(photos_.Pcrfs({"compact", photos_.dataset()}).status, 0);
+    EXPECT_EQ(Refresh().status, 0);
+  }
+  EXPECT_TRUE(Eventually([&] { return reads > 200; }));
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0);
+  ExpectLikeAFreshMount();
+}
+
 TEST_F(RefreshTest, OthersThanRootAndTheOwnerMayNot) {
   const ProgramResult result = photos_.RunAlone(std::string(PackedPhotos::kAsUser) + R"(
     "$pcrfs" mount "$dataset" "$mount" -o allow_other
