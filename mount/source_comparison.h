@@ -3,8 +3,8 @@
 // Each file and folder of the data set must be in SOURCE, and each one of SOURCE that can be packed in the data set;
 // files must have the size and SHA-256 that are stored; converted images must decode to the same pixels at the highest
 // level as in SOURCE (or have the same coefficients and tables, where libjpeg decodes neither). Modes and times are not
-// compared. That the stored bytes give what the stored SHA-256 says, kept, opaque and restored, is for Verify
-// (format/verifier.h) to find out; together they prove that every byte is there.
+// compared. That the stored bytes give what the stored SHA-256 says, kept, opaque and, on request, restored, is for
+// Verify (format/verifier.h) to find out; together they prove that every byte is there.
 //
 // One shard a thread. Memory: each thread a shard's index and 1 MiB, 16 bytes for each path, and 1 GiB in all (or one
 // image, where that needs more) for decoding. Both functions are called from one thread at a time.
