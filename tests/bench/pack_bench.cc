@@ -133,7 +133,7 @@ double ReadSeconds(const fs::path& dataset) {
 double VerifySeconds(const fs::path& dataset) {
   return Seconds([&] {
     const auto verified = Verify(
-        dataset, 0, [](const Error&) {}, [](const VerifyProgress&) {});
+        dataset, {}, [](const Error&) {}, [](const VerifyProgress&) {});
     if (!verified || verified->faults > 0) std::exit(1);
   });
 }
