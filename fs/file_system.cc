@@ -121,6 +121,8 @@ Result<void> FileSystem::Describe(const Place& place, NodeInfo& info) const {
 Stat FileSystem::StatOf(const NodeInfo& info, Tree tree) const {
   Stat stat;
   stat.ino = InoOf(info.node, tree);
+  if (info.node != kRootNode && info.shard < catalog_->shards().size())
+    stat.generation = ByteReader(catalog_->shards()[info.shard].id).U32();
   mode_t mode = info.attributes.mode & kShownBits;
   if (info.kind == NodeKind::kDirectory) {
     mode |= (mode & kReadBits) >> 2;

@@ -47,6 +47,8 @@ enum class FileType : uint8_t { kDirectory, kRegular, kSymlink };
 
 struct Stat {
   Ino ino;
+  uint32_t generation =
+      0;  // of what the number means: by the shard that holds it, which it moves from when numbers shift
   FileType type = FileType::kDirectory;
   mode_t permissions = 0;  // 0777 part, umask taken away
   uint64_t size = 0;       // exact, before the first byte is read; 0 for directories

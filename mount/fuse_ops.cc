@@ -82,6 +82,7 @@ struct stat ToStat(const Stat& from) {
 fuse_entry_param ToEntry(const Stat& from, const Generation& generation) {
   fuse_entry_param entry{};
   entry.ino = generation.NodeId(from.ino);
+  entry.generation = from.generation;  // tells an NFS client's handle of another state of the data set
   entry.attr = ToStat(from);
   entry.attr_timeout = entry.entry_timeout = kForAYear;
   return entry;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 
 #include "format/file.h"
 #include "mount/fuse_ops.h"
@@ -36,6 +37,7 @@ class Handle {
     const auto words = Words();
     return uint64_t{words[0]} << 32 | words[1];
   }
+  [[nodiscard]] uint32_t generation() { return Words()[2]; }
   void Forge(uint64_t number, uint32_t generation) {
     const Parts words = {static_cast<uint32_t>(number >> 32), static_cast<uint32_t>(number), generation};
     std::memcpy(get()->f_handle, words.data(), sizeof words);
@@ -130,19 +132,39 @@ TEST_F(HandlesTest, OfTheRootAndOfCurrentAreGood) {
 TEST_F(HandlesTest, ForgedOnesAreStaleWhateverTheyName) {
   Handle handle(mount_ / "scan4/n01/3.jpg");
   const uint64_t number = handle.number();
+  const uint32_t generation = handle.generation();
   const uint64_t nodes = number / 32 + 1000;
   for (const uint64_t forged :
        {uint64_t{0}, uint64_t{2}, uint64_t{30}, uint64_t{33} + 10, nodes * 32, number + 7, number | 31, nodes * 32 + 4,
         uint64_t{1} << 63, UINT64_MAX, UINT64_MAX - 31, number | uint64_t{1} << 32}) {
-    handle.Forge(forged, 0);
+    handle.Forge(forged, generation);
     EXPECT_FALSE(Open(handle).valid()) << forged;
     EXPECT_EQ(errno, ESTALE) << forged;
   }
-  handle.Forge(number, 1);  // of another generation
+  handle.Forge(number, generation + 1);  // of another generation
   EXPECT_FALSE(Open(handle).valid());
   EXPECT_EQ(errno, ESTALE);
-  handle.Forge(number, 0);
+  handle.Forge(number, generation);
   EXPECT_TRUE(Open(handle).valid());
+}
+
+// An NFS client keeps a handle, and what it has read by it, for longer than the mount it came from lives.
+TEST(RemountedHandlesTest, AreGoodAfterAnAppendAndStaleWhereTheirNumberMeansAnotherFile) {
+  const PackedPhotos photos;
+  std::optional<Handle> early, late;
+  const auto open_both = [&](bool late_is_good) {
+    const BackgroundMount mount(photos);
+    const UniqueFd root(open(mount.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!early) early.emplace(mount / "scan4/n00/0.jpg"), late.emplace(mount / "scan4/n02/3.jpg");
+    EXPECT_TRUE(UniqueFd(open_by_handle_at(root.get(), early->get(), O_RDONLY)).valid() || !late_is_good);
+    EXPECT_EQ(UniqueFd(open_by_handle_at(root.get(), late->get(), O_RDONLY)).valid(), late_is_good);
+  };
+  open_both(true);
+  testing::WriteFile(photos.source() + "/n00/new.txt", "new");
+  ASSERT_EQ(photos.Pcrfs({"pack", "--append", photos.source(), photos.dataset()}).status, 0);
+  open_both(true);
+  ASSERT_EQ(photos.Pcrfs({"remove", photos.dataset(), "n00/1.jpg"}).status, 0);
+  open_both(false);
 }
 
 }  // namespace
