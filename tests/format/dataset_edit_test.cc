@@ -77,7 +77,7 @@ std::map<std::string, Content> ContentsOf(const std::string& path) {
 std::vector<std::string> Faults(const std::string& dataset) {
   std::vector<std::string> faults;
   const auto summary = Verify(
-      dataset, 2, [&](const Error& fault) { faults.push_back(fault.message); }, [](const VerifyProgress&) {});
+      dataset, {2, true}, [&](const Error& fault) { faults.push_back(fault.message); }, [](const VerifyProgress&) {});
   EXPECT_TRUE(summary) << summary.error().message;
   return faults;
 }
