@@ -122,7 +122,7 @@ class NotRootTest(Users):
         self.assertFalse(can_read(self.at(b"scan3/root.jpg"), SOMEBODY))
         refused = as_user(SOMEBODY, pcrfs.program, "umount", self.mount_point)
         self.assertEqual(refused.returncode, 1)
-        self.assertIn(b"another user", refused.stderr)
+        self.assertIn(b"is user %d's" % NOBODY, refused.stderr)
         self.assertTrue(is_mounted(self.mount_point))
         pcrfs("umount", self.mount_point)
         self.assertFalse(is_mounted(self.mount_point))
