@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 namespace pcrfs {
@@ -29,6 +30,16 @@ std::string HomeCache() {
   if (xdg.starts_with('/')) return xdg + "/pcrfs";
   if (home.starts_with('/')) return home + "/.cache/pcrfs";
   return {};
+}
+
+// With what helps, where this user can do it.
+std::optional<std::string> WhyNotOwn(const struct stat& status) {
+  if (status.st_uid != 0 && status.st_uid != geteuid())
+    return "it belongs to user " + std::to_string(status.st_uid) + ", who is neither this user nor root";
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return std::nullopt;
+  const bool is_ours = status.st_uid == geteuid() || geteuid() == 0;
+  return std::string("others than its owner can write to it") +
+         (is_ours ? " ('chmod go-w' takes that right away)" : "");
 }
 
 // Of the folder itself or, where it is still to be made, of what it will be made in.
@@ -63,9 +74,7 @@ bool IsNetworkFileSystem(long type) {
   return std::any_of(kTypes.begin(), kTypes.end(), same);
 }
 
-bool IsOwn(const struct stat& status) {
-  return (status.st_uid == 0 || status.st_uid == geteuid()) && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
+bool IsOwn(const struct stat& status) { return !WhyNotOwn(status); }
 
 Result<void> CheckOwnFolder(const std::string& path) {
   struct stat status;
@@ -75,18 +84,17 @@ Result<void> CheckOwnFolder(const std::string& path) {
                 "the cache folder " + Quoted(path) + " is a symbolic link; name what it points to");
   if (!S_ISDIR(status.st_mode))
     return Fail(ErrorCode::kNotDirectory, "the cache folder " + Quoted(path) + " is no folder");
-  if (!IsOwn(status))
-    return Fail(ErrorCode::kPermission, "the cache folder " + Quoted(path) +
-                                            " is not used: others than this user and root own it or can write to it "
-                                            "('chmod go-w' takes that right away)");
+  if (const auto why = WhyNotOwn(status))
+    return Fail(ErrorCode::kPermission, "the cache folder " + Quoted(path) + " is not used: " + *why);
   return {};
 }
 
 Result<std::unique_ptr<FileSource>> OpenOwnFile(const std::string& path) {
   auto file = FileSource::Open(path, FileSource::Access::kSequential);
-  if (!file || IsOwn((*file)->status())) return file;
-  return Fail(ErrorCode::kPermission,
-              Quoted(path) + " is not used: others than this user and root own it or can write to it");
+  if (!file) return file;
+  if (const auto why = WhyNotOwn((*file)->status()))
+    return Fail(ErrorCode::kPermission, Quoted(path) + " is not used: " + *why);
+  return file;
 }
 
 Result<void> MakeOwnFolder(const std::string& path) {

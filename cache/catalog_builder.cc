@@ -95,12 +95,19 @@ class FolderLock {
   // Makes `folder` in `cache_folder`, and both anew when they are deleted meanwhile.
   static Result<FolderLock> Take(const std::string& cache_folder, const std::string& folder) {
     FolderLock lock(folder + "/lock");
-    for (int attempt = 1; attempt <= kAttemptsToLock; ++attempt) {
+    bool ever_made = false;
+    for (int attempt = 1;; ++attempt) {
       auto taken = lock.TryTake(cache_folder, folder);
       if (!taken && taken.error().code != ErrorCode::kNotFound) return PassOn(std::move(taken));
       if (taken && lock.Holds()) return lock;
+      ever_made = ever_made || taken.has_value();
+      if (attempt < kAttemptsToLock) continue;
+      if (ever_made || !CheckOwnFolder(cache_folder)) return DeletedAgain(cache_folder);
+      // As /proc says, of which nobody deletes anything.
+      taken.error().code = ErrorCode::kPermission;
+      taken.error().message += ", though " + Quoted(cache_folder) + " is there: its file system takes no new folders";
+      return PassOn(std::move(taken));
     }
-    return DeletedAgain(cache_folder);
   }
 
   static tl::unexpected<Error> DeletedAgain(const std::string& cache_folder) {

@@ -1,5 +1,7 @@
 #include "format/error.h"
 
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <system_error>
 
@@ -25,6 +27,8 @@ ErrorCode CodeOfErrno(int errno_value) {
     case EDQUOT:
     case EFBIG:
       return ErrorCode::kNoSpace;
+    case EMFILE:
+    case ENFILE:
     case EBUSY:
     case EWOULDBLOCK:
       return ErrorCode::kBusy;
@@ -39,6 +43,14 @@ ErrorCode CodeOfErrno(int errno_value) {
     default:
       return ErrorCode::kIo;
   }
+}
+
+// Which limit was met, for those that are the user's to raise.
+std::string LimitMet(int errno_value) {
+  rlimit limit{};
+  if (errno_value == ENFILE) return " (of all processes together; sysctl fs.file-max is the limit to raise)";
+  if (errno_value != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  return " (this process may have " + std::to_string(limit.rlim_cur) + "; 'ulimit -n' is the limit to raise)";
 }
 
 // Length of the well-formed UTF-8 sequence of printable kind at the start of `text`, 0 when there is none.
@@ -68,7 +80,8 @@ tl::unexpected<Error> WithContext(std::string_view context, Error error) {
 }
 
 tl::unexpected<Error> SystemFail(std::string_view what, int errno_value) {
-  return Fail(CodeOfErrno(errno_value), std::string(what) + ": " + std::generic_category().message(errno_value));
+  return Fail(CodeOfErrno(errno_value),
+              std::string(what) + ": " + std::generic_category().message(errno_value) + LimitMet(errno_value));
 }
 
 std::string Quoted(std::string_view name) {

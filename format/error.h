@@ -24,7 +24,7 @@ enum class ErrorCode {
   kIsDirectory,      // a file was asked for, a directory is there
   kPermission,       // the operating system refused
   kNoSpace,          // the device or quota is full
-  kBusy,             // locked by another process
+  kBusy,             // locked by another process, or no descriptor left: worth trying again
   kIo,               // reading or writing failed
   kDamaged,          // bytes contradict the format or their checksum
   kStale,            // the file was replaced or has shrunk since its index was read

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "fs/memory_limit.h"
@@ -20,18 +21,27 @@ constexpr rlim_t kReservedDescriptors = 256;
 // Of the memory available, the share that prefixes may take.
 constexpr uint64_t kShareOf4 = 3;
 
-// Raises the soft limit to the hard one, as no privilege is needed for it.
+// How long a use waits for a descriptor, and between two looks at whether there is one.
+constexpr std::chrono::seconds kWaitForDescriptor{2};
+constexpr std::chrono::milliseconds kLookForDescriptor{5};
+
 size_t MaxOpenShards() {
+  RaiseDescriptorLimit();
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kReservedDescriptors;
-  const rlimit raised{limit.rlim_max, limit.rlim_max};
-  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   if (limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
   return static_cast<size_t>(
       std::max(limit.rlim_cur / 2, limit.rlim_cur - std::min(limit.rlim_cur, kReservedDescriptors)));
 }
 
 }  // namespace
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 struct ShardSet::Impl {
   struct Slot {
@@ -65,7 +75,9 @@ struct ShardSet::Impl {
   void Refused(const Prefetcher::Request& request);
   std::mutex& Mutex(size_t position) { return mutexes[position % mutexes.size()]; }
   std::shared_ptr<const ByteSource> Keep(size_t position, std::shared_ptr<const ByteSource> source);
-  [[nodiscard]] std::shared_ptr<const ByteSource> CloseOne();
+  enum class Which : bool { kAny, kUnread };
+  [[nodiscard]] std::shared_ptr<const ByteSource> CloseOne(Which which);
+  bool CloseUnread();
 
   Opener opener;
   const size_t max_open;
@@ -86,7 +98,10 @@ std::shared_ptr<const ByteSource> ShardSet::Impl::Keep(size_t position, std::sha
     const std::lock_guard slot_lock(Mutex(position));
     if (slots[position].source) return slots[position].source;
   }
-  while (open.size() >= max_open) closed.push_back(CloseOne());
+  while (open.size() >= max_open) {
+    auto unread = CloseOne(Which::kUnread);
+    closed.push_back(unread ? std::move(unread) : CloseOne(Which::kAny));
+  }
   const std::lock_guard slot_lock(Mutex(position));
   slots[position].source = source;
   slots[position].used = true;
@@ -107,12 +122,13 @@ void ShardSet::Impl::Refused(const Prefetcher::Request& request) {
 }
 
 // The first that was not used since the search last came by: nearly the least recently used, without a list to keep.
-std::shared_ptr<const ByteSource> ShardSet::Impl::CloseOne() {
-  for (;;) {
+// Null when the search came by twice without finding one.
+std::shared_ptr<const ByteSource> ShardSet::Impl::CloseOne(Which which) {
+  for (size_t looks = 2 * open.size(); looks > 0; --looks) {
     hand = hand < open.size() ? hand : 0;
     Slot& slot = slots[open[hand]];
     const std::lock_guard slot_lock(Mutex(open[hand]));
-    if (std::exchange(slot.used, false)) {
+    if (std::exchange(slot.used, false) || (which == Which::kUnread && slot.source.use_count() > 1)) {
       ++hand;
       continue;
     }
@@ -120,6 +136,14 @@ std::shared_ptr<const ByteSource> ShardSet::Impl::CloseOne() {
     open.pop_back();
     return std::move(slot.source);
   }
+  return nullptr;
+}
+
+bool ShardSet::Impl::CloseUnread() {
+  std::shared_ptr<const ByteSource> closed;  // after the lock
+  const std::lock_guard lock(open_mutex);
+  closed = CloseOne(Which::kUnread);
+  return closed != nullptr;
 }
 
 ShardSet::ShardSet(std::vector<ShardFacts> facts, Opener opener, ShardSetOptions options)
@@ -181,7 +205,18 @@ uint64_t ShardSet::PrefixEnd(size_t position, Level level) const {
   return level.number() == Level::kMaximum ? ends.back() : ends[std::min(level.index() + 1, ends.size() - 1)];
 }
 
-Result<std::shared_ptr<const ByteSource>> ShardSet::Open(size_t position) const {
+Result<std::shared_ptr<const ByteSource>> ShardSet::Open(size_t position) {
+  const auto deadline = std::chrono::steady_clock::now() + kWaitForDescriptor;
+  for (;;) {
+    auto opened = OpenOnce(position);
+    if (opened || opened.error().code != ErrorCode::kBusy) return opened;
+    if (impl_->CloseUnread()) continue;
+    if (std::chrono::steady_clock::now() >= deadline) return opened;
+    std::this_thread::sleep_for(kLookForDescriptor);
+  }
+}
+
+Result<std::shared_ptr<const ByteSource>> ShardSet::OpenOnce(size_t position) const {
   auto opened = impl_->opener(position);
   if (!opened) return PassOn(std::move(opened));
   const ShardFacts& facts = facts_[position];

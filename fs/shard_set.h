@@ -1,13 +1,16 @@
 // The shards of a mounted data set, open for reading, and the policy of what is read ahead.
 //
 // Shards are opened at first use and kept open (so one that is unlinked still reads); when there are more of them than
-// descriptors (RLIMIT_NOFILE), those not used lately are closed. When level k of a shard is first touched, a helper
-// thread asks the kernel for the shard's prefix up to group k, lowest group first, as long as the prefixes in use
-// (touched in the last 30 s) fit the memory that is available (memory_limit.h); beyond that exactly the fragments are
-// read, and the prefix is asked for again a little later. The reader of the first image does not wait for it.
+// descriptors (RLIMIT_NOFILE), those not used lately are closed; so are, when the system has no descriptor left, those
+// that nobody reads, and for two seconds a use waits for readers to give one back. When level k of a shard is first
+// touched, a helper thread asks the kernel for the shard's prefix up to group k, lowest group first, as long as the
+// prefixes in use (touched in the last 30 s) fit the memory that is available (memory_limit.h); beyond that exactly the
+// fragments are read, and the prefix is asked for again a little later. The reader of the first image does not wait for
+// it.
 //
 // Ownership: owns descriptors and the helper thread. Thread safety: all methods from any number of threads.
-// Errors: what the opener gives, and kStale (another size than the catalog was built from).
+// Errors: what the opener gives, with kBusy for want of descriptors, and kStale (another size than the catalog was
+// built from).
 #ifndef PCRFS_FS_SHARD_SET_H_
 #define PCRFS_FS_SHARD_SET_H_
 
@@ -38,6 +41,9 @@ struct ShardSetOptions {
   // What failed, and what the memory did not allow, is tried again after this long.
   std::chrono::milliseconds try_again{1000};
 };
+
+// Raises the soft limit of descriptors to the hard one, as no privilege is needed for it.
+void RaiseDescriptorLimit();
 
 class ShardSet {
  public:
@@ -71,7 +77,8 @@ class ShardSet {
   [[nodiscard]] std::chrono::milliseconds try_again() const { return try_again_; }
 
  private:
-  [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Open(size_t position) const;
+  [[nodiscard]] Result<std::shared_ptr<const ByteSource>> Open(size_t position);
+  [[nodiscard]] Result<std::shared_ptr<const ByteSource>> OpenOnce(size_t position) const;
   void ReadAhead(size_t position, Level level, int level_before, const std::shared_ptr<const ByteSource>& source);
   [[nodiscard]] uint64_t PrefixBegin(size_t position) const;
   [[nodiscard]] uint64_t PrefixEnd(size_t position, Level level) const;

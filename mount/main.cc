@@ -1,5 +1,6 @@
 // The program pcrfs: its command line in, its exit status out.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -9,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "fs/shard_set.h"
 #include "mount/commands/commands.h"
 #include "mount/console.h"
 #include "mount/options.h"
@@ -19,6 +21,12 @@ namespace {
 void KeepStandardDescriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDONLY);  // so that writing to it is still an error
+}
+
+// One that takes rights from the owner would lock us out of the folders and files that we make.
+void KeepOwnersRights() {
+  const mode_t asked = umask(0777);
+  (void)umask(asked & ~mode_t{S_IRWXU});
 }
 
 int Leave(const pcrfs::EarlyExit& exit) {
@@ -35,6 +43,8 @@ int Leave(const pcrfs::EarlyExit& exit) {
 
 int main(int argc, char** argv) {
   KeepStandardDescriptors();
+  KeepOwnersRights();
+  pcrfs::RaiseDescriptorLimit();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond a limit ('ulimit -f') is an error with a sentence
   try {
     const auto command = pcrfs::ParseCommandLine({argv, argv + argc});

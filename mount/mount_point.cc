@@ -41,13 +41,11 @@ bool IsDead(const std::string& path) {
 }
 
 Result<void> CheckFolder(const std::string& path, bool nonempty) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() && errno == ENOTDIR)
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
+  if (folder == nullptr && errno == ENOTDIR)
     return Fail(ErrorCode::kNotDirectory, "the mount point " + Quoted(path) + " is not a folder");
-  if (!fd.valid()) return SystemFail("cannot open the mount point " + Quoted(path), errno);
+  if (folder == nullptr) return SystemFail("cannot open the mount point " + Quoted(path), errno);
   if (nonempty) return {};
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(fdopendir(dup(fd.get())), closedir);
-  if (folder == nullptr) return SystemFail("cannot list the mount point " + Quoted(path), errno);
   while (const dirent* entry = readdir(folder.get()))
     if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
       return Fail(ErrorCode::kExists, "the mount point " + Quoted(path) +

@@ -96,6 +96,7 @@ Error MountFailure(const SessionOptions& options, const CaughtStderr& said) {
                          (why.empty() ? "fusermount3 refused, without a word" : why);
   if (why.find("failed to exec") != std::string::npos)
     sentence += " (users other than root need it: Debian package fuse3)";
+  if (why.find("Too many open files") != std::string::npos) sentence += " ('ulimit -n' is the limit to raise)";
   if (why.find("Operation not permitted") != std::string::npos)
     sentence += " (it takes CAP_SYS_ADMIN, or a fusermount3 that has it; a container gets it by --cap-add SYS_ADMIN)";
   return {ErrorCode::kIo, sentence};

@@ -52,7 +52,7 @@ Result<UniqueFd> OpenDestination(const std::string& path) {
     return SystemFail("cannot make the folder " + Quoted(path), errno);
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return SystemFail("cannot open the folder " + Quoted(path), errno);
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(fdopendir(dup(fd.get())), closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
   if (folder == nullptr) return SystemFail("cannot list the folder " + Quoted(path), errno);
   while (const dirent* entry = readdir(folder.get()))
     if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)

@@ -29,5 +29,13 @@ TEST(ErrorTest, SystemErrorsKeepTheirMeaning) {
   EXPECT_EQ(outer.error().code, ErrorCode::kNotFound);
 }
 
+TEST(ErrorTest, WantOfDescriptorsSaysWhichLimit) {
+  const Error own = SystemFail("open 'x'", EMFILE).value(), all = SystemFail("open 'x'", ENFILE).value();
+  EXPECT_EQ(own.code, ErrorCode::kBusy);
+  EXPECT_NE(own.message.find("'ulimit -n' is the limit"), std::string::npos) << own.message;
+  EXPECT_EQ(all.code, ErrorCode::kBusy);
+  EXPECT_NE(all.message.find("fs.file-max"), std::string::npos) << all.message;
+}
+
 }  // namespace
 }  // namespace pcrfs

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -46,6 +47,7 @@ class Shards {
   ShardSet::Opener opener() {
     return [this](size_t position) -> Result<std::unique_ptr<ByteSource>> {
       ++opened_;
+      if (open_ >= descriptors_) return Fail(ErrorCode::kBusy, "Too many open files");
       if (position == fails_) return Fail(ErrorCode::kIo, "cannot be opened");
       auto forwarding = std::make_unique<Forwarding>(*this, position);
       return std::unique_ptr<ByteSource>(std::move(forwarding));
@@ -65,6 +67,7 @@ class Shards {
   [[nodiscard]] int opened() const { return opened_; }
   [[nodiscard]] int open() const { return open_; }
   void FailToOpen(size_t position) { fails_ = position; }
+  void HaveDescriptors(int count) { descriptors_ = count; }
   void ShowSize(uint64_t size) { size_ = size; }
   [[nodiscard]] bool advising() const { return advising_; }
   // Read-ahead waits until Release.
@@ -103,6 +106,7 @@ class Shards {
   std::vector<std::vector<ReadRequest>> sources_;
   std::atomic<int> opened_{0}, open_{0};
   std::atomic<bool> advising_{false};
+  int descriptors_ = INT_MAX;
   size_t fails_ = SIZE_MAX;
   uint64_t size_ = kSize;
   bool held_ = false;
@@ -144,6 +148,35 @@ TEST(ShardSetTest, AShardThatWasClosedStaysForWhoeverHoldsIt) {
   for (size_t i = 1; i < 5; ++i) ASSERT_TRUE(set.Use(i, std::nullopt));
   EXPECT_EQ(shards.open(), 2);
   EXPECT_TRUE((*held)->ReadAt(0, {}));
+}
+
+TEST(ShardSetTest, WithoutADescriptorLeftAShardThatNobodyReadsIsClosed) {
+  Shards shards(20);
+  shards.HaveDescriptors(5);
+  ShardSet set(shards.facts(), shards.opener(), Options(kPlenty, 100));
+  const auto held = set.Use(3, std::nullopt);
+  for (int round = 0; round < 3; ++round)
+    for (size_t i = 0; i < 20; ++i) {
+      const auto used = set.Use(i, Level::Of<1>());
+      ASSERT_TRUE(used) << used.error().message;
+    }
+  EXPECT_LE(shards.open(), 5);
+  EXPECT_EQ(set.UseOpen(3, std::nullopt), *held) << "closing it would have given no descriptor back";
+}
+
+TEST(ShardSetTest, WithoutADescriptorLeftReadersAreWaitedForButNotForEver) {
+  Shards shards(4);
+  shards.HaveDescriptors(2);
+  ShardSet set(shards.facts(), shards.opener(), Options(kPlenty, 100));
+  auto one = set.Use(0, std::nullopt), other = set.Use(1, std::nullopt);
+  std::thread reader([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    one->reset();
+  });
+  auto third = set.Use(2, std::nullopt);
+  reader.join();
+  ASSERT_TRUE(third) << third.error().message;
+  EXPECT_EQ(set.Use(3, std::nullopt).error().message, "Too many open files") << "the two others are held";
 }
 
 TEST(ShardSetTest, OpensTheLimitOfDescriptorsAsFarAsItGoes) {

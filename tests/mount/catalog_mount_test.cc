@@ -28,6 +28,7 @@ namespace {
 using ::testing::AllOf;
 using testing::FilesBelow;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::PackedPhotos;
 using testing::ProgramResult;
 using testing::ReadFile;
@@ -278,15 +279,48 @@ TEST_F(CatalogMountTest, FoldersThatOthersOwnOrCanWriteAreRefused) {
     ASSERT_EQ(chown(folder.c_str(), 12345, 12345), 0);
     ProgramResult refused = Mount(Point());
     ExpectOneSentence(refused, Point());
-    EXPECT_THAT(refused.err, AllOf(HasSubstr("is not used"), HasSubstr("--cache-dir")));
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("is not used: it belongs to user 12345, "), HasSubstr("--cache-dir")));
+    EXPECT_THAT(refused.err, Not(HasSubstr("chmod"))) << "that would not help";
     ASSERT_EQ(chown(folder.c_str(), geteuid(), getegid()), 0);
     ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
     refused = Mount(Point());
     ExpectOneSentence(refused, Point());
-    EXPECT_THAT(refused.err, AllOf(HasSubstr("is not used"), HasSubstr("--cache-dir")));
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("is not used"), HasSubstr("'chmod go-w'"), HasSubstr("--cache-dir")));
     ASSERT_EQ(chmod(folder.c_str(), 0700), 0);
   }
   ExpectRight(Mount(Point()), Point());
+}
+
+TEST_F(CatalogMountTest, AFileSystemThatTakesNoFoldersIsNotSaidToLoseThem) {
+  const ProgramResult refused = photos_.Pcrfs({"mount", photos_.dataset(), Point(), "--cache-dir", "/proc"});
+  ExpectOneSentence(refused, Point());
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("'/proc' is there: its file system takes no new folders"),
+                                 Not(HasSubstr("deleted")), HasSubstr("--cache-dir")));
+}
+
+TEST_F(CatalogMountTest, AUmaskThatTakesTheOwnersRightsLocksNobodyOut) {
+  const ProgramResult result = photos_.RunAlone(std::string(PackedPhotos::kAsUser) + R"sh(
+    echo text >"$scratch/text" && mkdir "$scratch/from" && cp "$scratch/text" "$scratch/from/text"
+    for mask in 777 277 700 022; do
+      umask $mask
+      $as_user "$pcrfs" mount "$dataset" "$mount" --log-file "$scratch/log"
+      $as_user cat "$mount/scan3/n00/0.jpg" >/dev/null
+      $as_user "$pcrfs" umount "$mount"
+      $as_user "$pcrfs" pack "$scratch/from" "$scratch/packed" >/dev/null
+      $as_user "$pcrfs" extract "$scratch/packed" "$scratch/extracted" >/dev/null
+      $as_user cmp "$scratch/text" "$scratch/extracted/text"
+      for made in users-cache users-cache/*; do
+        test "$(cd "$scratch" && stat -c %a $made)" = 700
+      done
+      for made in "$scratch"/users-cache/*/*; do
+        test "$(stat -c %a "$made")" = 600
+      done
+      test "$mask" != 022 || test "$(stat -c %a "$scratch/log")" = 644
+      umask 022
+      rm -r "$scratch/users-cache" "$scratch/packed" "$scratch/extracted" "$scratch/log"
+    done
+  )sh");
+  EXPECT_EQ(result.status, 0) << result.err;
 }
 
 TEST_F(CatalogMountTest, LinksInTheCatalogsPlaceAreReplacedAndNotWrittenThrough) {

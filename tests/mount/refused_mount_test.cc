@@ -20,6 +20,8 @@
 namespace pcrfs {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::AnyOf;
 using testing::BackgroundMount;
 using testing::Eventually;
 using ::testing::HasSubstr;
@@ -225,6 +227,31 @@ TEST_F(RefusedMountTest, AContainerWithoutTheRightToMount) {
     ExpectRefused(testing::RunProgram({"setpriv", "--bounding-set", "-sys_admin", PCRFS_PROGRAM, "mount", form,
                                        photos_.dataset(), photos_.mount_point(), "--cache-dir", photos_.cache()}),
                   "Operation not permitted (it takes CAP_SYS_ADMIN");
+}
+
+TEST_F(RefusedMountTest, WithoutDescriptorsTheSentenceSaysWhichLimit) {
+  const std::string destination = photos_ / "destination";
+  const std::vector<std::string> mount = {"mount", photos_.dataset(), photos_.mount_point()},
+                                 extract = {"extract", photos_.dataset(), destination};
+  int refused = 0;
+  for (int limit = 4; limit <= 14; ++limit)
+    for (const std::vector<std::string>& command : {mount, extract}) {
+      std::vector<std::string> words = photos_.Environment();
+      words.insert(words.end(), {"sh", "-c", "ulimit -n " + std::to_string(limit) + " && exec \"$@\"", "sh"});
+      words.emplace_back(PCRFS_PROGRAM);
+      words.insert(words.end(), command.begin(), command.end());
+      const ProgramResult result = testing::RunProgram(words);
+      constexpr int kNotLoaded = 127;  // there were none for the shared libraries
+      EXPECT_THAT(result.status, AnyOf(0, 1, kNotLoaded)) << limit;
+      std::filesystem::remove_all(destination);
+      if (result.status == 0 && command == mount) {
+        EXPECT_EQ(Umount().status, 0);
+      }
+      if (result.status != 1) continue;
+      EXPECT_THAT(result.err, AllOf(HasSubstr("Too many open files"), HasSubstr("ulimit -n"))) << limit;
+      ++refused;
+    }
+  EXPECT_GT(refused, 0);
 }
 
 TEST_F(RefusedMountTest, AUserWithoutFusermount) {
