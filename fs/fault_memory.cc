@@ -23,11 +23,17 @@ bool FaultMemory::Remember(const ShardPlace& place, const Error& error, Clock::t
   const std::lock_guard lock(mutex_);
   const Key key(place.shard, place.begin);
   const bool is_new = !faults_.contains(key);
-  if (is_new && faults_.size() >= kMost) return false;
-  faults_[key] = {place.end, error, now};
+  if (is_new && faults_.size() >= kMost && KnowsAPlaceOf(place.shard)) return false;
+  const bool of_shard = IsFaultOfShard(place, error.code);
+  faults_[key] = {place.end, error, now, of_shard};
   longest_ = std::max(longest_, place.end - place.begin);
   count_.store(faults_.size(), std::memory_order_relaxed);
-  return is_new;
+  return of_shard ? told_.insert(place.shard).second : is_new;
+}
+
+bool FaultMemory::KnowsAPlaceOf(uint64_t shard) const {
+  const auto first = faults_.lower_bound({shard, 0});
+  return first != faults_.end() && first->first.first == shard;
 }
 
 std::optional<Error> FaultMemory::Find(const ShardPlace& place, Clock::time_point now) const {
@@ -45,6 +51,7 @@ void FaultMemory::Forget(const ShardPlace& place) {
   if (empty()) return;
   const std::lock_guard lock(mutex_);
   ForEachOverlap(faults_, longest_, place, [&](auto fault) {
+    if (fault->second.of_shard) told_.erase(place.shard);
     faults_.erase(fault);
     return true;
   });

@@ -325,7 +325,7 @@ tl::unexpected<Error> FileSystem::CatalogFault(Error error) const {
   if (damaged) error.message += "; the next mount builds the catalog anew";
   if (!damaged) error.code = ErrorCode::kIo;  // to the user no missing file
   const bool first = !(damaged ? told_damaged_ : told_unreadable_).exchange(true);
-  if (first && on_fault_) on_fault_(error);
+  if (first && on_fault_) on_fault_(error, std::nullopt);
   if (first && damaged) catalog_->SetAside();
   return tl::unexpected<Error>(std::move(error));
 }
@@ -338,7 +338,11 @@ tl::unexpected<Error> FileSystem::ShardFault(const NodeInfo& info, Level level, 
                   std::to_string(level.number()) + ": " + error.message;
   // To the user the file is there; it is its bytes that cannot be had.
   if (error.code != ErrorCode::kDamaged && error.code != ErrorCode::kStale) error.code = ErrorCode::kIo;
-  if (fault.is_new && on_fault_) on_fault_(error);
+  if (fault.is_new && on_fault_) {
+    Error told = error;
+    if (fault.of_shard) told.message += "; no more such faults of this shard are told until it can be read again";
+    on_fault_(told, info.shard);
+  }
   return tl::unexpected<Error>(std::move(error));
 }
 

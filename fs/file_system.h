@@ -72,10 +72,11 @@ struct DirEntry {
 };
 
 // Told of each bad place on disk, once until it has been read again: a block of a shard that does not match its
-// checksum or cannot be read, or a shard that cannot be opened. Of the catalog, once of the first damage and once of
-// the first failure to read it, since the next mount builds it anew. From any thread, possibly several at once. While
-// 10,000 places are bad it stays silent of more.
-using FaultObserver = std::function<void(const Error&)>;
+// checksum, or, whatever is read of it, a shard that cannot be opened or read, was cut or was replaced. Of the catalog,
+// once of the first damage and once of the first failure to read it, since the next mount builds it anew; then `shard`
+// is not there. From any thread, possibly several at once. While 10,000 places are bad it stays silent of more but the
+// first of each shard.
+using FaultObserver = std::function<void(const Error&, std::optional<uint32_t> shard)>;
 
 class FileSystem {
  public:

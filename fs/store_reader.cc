@@ -82,9 +82,9 @@ tl::expected<void, StoreFault> StoreReader::Read(const Part& part, MutableByteSp
 tl::expected<void, StoreFault> StoreReader::Read(uint32_t position, std::optional<Level> level,
                                                  const Attempt& attempt) {
   const ShardPlace whole = ShardPlace::Whole(position);
-  if (auto known = memory_.Find(whole)) return tl::unexpected<StoreFault>({*std::move(known), false});
+  if (auto known = memory_.Find(whole)) return tl::unexpected<StoreFault>({*std::move(known), false, true});
   const auto shard = shards_->Use(position, level);
-  if (!shard) return tl::unexpected<StoreFault>({shard.error(), memory_.Remember(whole, shard.error())});
+  if (!shard) return tl::unexpected<StoreFault>({shard.error(), memory_.Remember(whole, shard.error()), true});
   memory_.Forget(whole);
   auto read = Try(position, **shard, attempt);
   if (!read && !read.error().known) read = TryAgain(position, *shard, read.error().fault, attempt);
@@ -92,7 +92,8 @@ tl::expected<void, StoreFault> StoreReader::Read(uint32_t position, std::optiona
   auto& [fault, known] = read.error();
   const ShardPlace place{position, fault.offset, fault.offset + fault.size};
   const bool is_new = !known && memory_.Remember(place, fault.error);
-  return tl::unexpected<StoreFault>({std::move(fault.error), is_new});
+  const bool of_shard = IsFaultOfShard(place, fault.error.code);
+  return tl::unexpected<StoreFault>({std::move(fault.error), is_new, of_shard});
 }
 
 tl::expected<void, StoreReader::Failure> StoreReader::Try(uint32_t position, const ByteSource& shard,

@@ -28,7 +28,8 @@ namespace pcrfs {
 
 struct StoreFault {
   Error error;
-  bool is_new = false;  // the place was not known to be bad
+  bool is_new = false;    // to be told; see FaultMemory
+  bool of_shard = false;  // not of one place in it
 };
 
 class StoreReader {

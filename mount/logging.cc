@@ -103,18 +103,30 @@ FaultLog::~FaultLog() {
   Tell();
 }
 
-void FaultLog::Report(std::string_view message, Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+// One shard with a thousand bad places must not keep silent of the others.
+bool FaultLog::MayTell(std::optional<uint32_t> shard, Clock::time_point now) {
+  if (now - named_since_ >= kNamedAgain) {
+    named_.clear();
+    named_since_ = now;
+  }
+  const bool names_another = shard && named_.size() < kNamed && named_.insert(*shard).second;
   const auto refills = (now - refilled_) / kRefill;
   if (refills > 0) {
     credit_ = static_cast<int>(std::min<int64_t>(kBurst, credit_ + std::min<int64_t>(refills, kBurst)));
     refilled_ = now;
   }
-  if (credit_ == 0) {
+  if (names_another) return true;
+  if (credit_ == 0) return false;
+  --credit_;
+  return true;
+}
+
+void FaultLog::Report(std::string_view message, std::optional<uint32_t> shard, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (!MayTell(shard, now)) {
     if (held_back_++ == 0) changed_.notify_one();
     return;
   }
-  --credit_;
   Tell();
   sink_(message);
 }

@@ -4,20 +4,24 @@
 // any thread. Before it, and in all other commands, nothing is logged: errors travel up as values and main prints them.
 // Names inside messages come quoted from format/error.h, so that none forges a line.
 //
-// FaultLog is for messages that a broken disk can repeat without end: it lets a few through a second, counts the rest
-// and says how many those were with the next message, or by itself when none has come for a while, or when it ends.
+// FaultLog is for messages that a broken disk can repeat without end: it lets a few through a second, and the first of
+// each shard, counts the rest and says how many those were with the next message, or by itself when none has come for a
+// while, or when it ends.
 // Owns a thread, which sleeps while there is nothing to tell. Thread-safe; the sink is called by one thread at a time.
 #ifndef PCRFS_MOUNT_LOGGING_H_
 #define PCRFS_MOUNT_LOGGING_H_
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_set>
 
 #include "format/error.h"
 #include "mount/options.h"
@@ -45,17 +49,22 @@ class FaultLog {
   static constexpr auto kRefill = std::chrono::seconds(1);  // and one more each time this long
   static constexpr auto kQuiet = std::chrono::seconds(5);   // after this long what was held back is told
 
+  static constexpr size_t kNamed = 1000;                         // shards whose first line is let through,
+  static constexpr auto kNamedAgain = std::chrono::minutes(10);  // in each time as long as this
+
   explicit FaultLog(Sink sink, Clock::duration quiet = kQuiet);
   ~FaultLog();
   FaultLog(const FaultLog&) = delete;
   FaultLog& operator=(const FaultLog&) = delete;
 
-  // `now` is a parameter for the tests' sake.
-  void Report(std::string_view message, Clock::time_point now = Clock::now());
+  // `shard` is the position of the one that the message tells of. `now` is a parameter for the tests' sake.
+  void Report(std::string_view message, std::optional<uint32_t> shard = std::nullopt,
+              Clock::time_point now = Clock::now());
   // Tells what was held back, at once.
   void Flush();
 
  private:
+  [[nodiscard]] bool MayTell(std::optional<uint32_t> shard, Clock::time_point now);
   void Tell();
   void TellWhenQuiet();
 
@@ -64,6 +73,8 @@ class FaultLog {
   std::mutex mutex_;
   int credit_ = kBurst;
   Clock::time_point refilled_{};
+  std::unordered_set<uint32_t> named_;  // shards that were named since `named_since_`
+  Clock::time_point named_since_{};
   uint64_t held_back_ = 0;
   bool ended_ = false;
   std::condition_variable changed_;

@@ -95,8 +95,9 @@ Result<std::unique_ptr<FileSystem>> FileSystemOf(Dataset dataset, const MountCom
   if (!catalog) return PassOn(std::move(catalog));
   const MountView view{command.tree, command.uid.value_or(getuid()), command.gid.value_or(getgid()), command.umask,
                        command.restore_memory};
-  return FileSystem::Open(std::move(dataset), *std::move(catalog), view,
-                          [&faults](const Error& fault) { faults.Report(fault.message); });
+  return FileSystem::Open(
+      std::move(dataset), *std::move(catalog), view,
+      [&faults](const Error& fault, std::optional<uint32_t> shard) { faults.Report(fault.message, shard); });
 }
 
 Result<std::unique_ptr<FileSystem>> OpenFileSystem(const MountCommand& command, FaultLog& faults) {

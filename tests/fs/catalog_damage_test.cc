@@ -53,7 +53,7 @@ class CatalogDamageTest : public ::testing::Test {
     auto catalog = OpenOrBuildCatalog(*dataset, cache_.path(), [this](const CatalogProgress&) { ++reads_; });
     EXPECT_TRUE(catalog) << catalog.error().message;
     if (!catalog) return nullptr;
-    return *FileSystem::Open(*std::move(dataset), *std::move(catalog), {}, [](const Error&) {});
+    return *FileSystem::Open(*std::move(dataset), *std::move(catalog), {}, [](const Error&, auto) {});
   }
 
   std::string Path(std::string_view name) const {

@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr ShardPlace kBlock{3, 1000, 2000};
-const Error kError{ErrorCode::kIo, "bad sector"};
+const Error kError{ErrorCode::kDamaged, "bad block"}, kUnreadable{ErrorCode::kIo, "bad sector"};
 
 class FaultMemoryTest : public ::testing::Test {
  protected:
@@ -33,7 +33,7 @@ TEST_F(FaultMemoryTest, KnowsWhatOverlapsABadPlace) {
   EXPECT_FALSE(Bad(3, 2000, 3000));
   EXPECT_FALSE(Bad(2, 1000, 2000));
   EXPECT_FALSE(Bad(4, 1000, 2000));
-  EXPECT_EQ(memory_.Find(kBlock, now_)->message, "bad sector");
+  EXPECT_EQ(memory_.Find(kBlock, now_)->message, "bad block");
 }
 
 TEST_F(FaultMemoryTest, ForgetsToRefuseButNotThatItWasTold) {
@@ -70,11 +70,36 @@ TEST_F(FaultMemoryTest, AWholeShardIsAPlaceOfItsOwn) {
 }
 
 TEST_F(FaultMemoryTest, IsBounded) {
-  for (uint64_t i = 0; i < 10'000; ++i) ASSERT_TRUE(memory_.Remember({i, 0, 10}, kError, now_));
-  EXPECT_FALSE(memory_.Remember({10'000, 0, 10}, kError, now_));
-  EXPECT_FALSE(Bad(10'000, 0, 10));
-  memory_.Forget({17, 0, 1});
-  EXPECT_TRUE(memory_.Remember({10'000, 0, 10}, kError, now_));
+  for (uint64_t i = 0; i < 10'000; ++i) ASSERT_TRUE(memory_.Remember({1, 10 * i, 10 * i + 10}, kError, now_));
+  EXPECT_FALSE(memory_.Remember({1, 100'000, 100'010}, kError, now_));
+  EXPECT_FALSE(Bad(1, 100'000, 100'010));
+  memory_.Forget({1, 17, 18});
+  EXPECT_TRUE(memory_.Remember({1, 100'000, 100'010}, kError, now_));
+}
+
+TEST_F(FaultMemoryTest, AShardFullOfBadBlocksDoesNotHideTheFirstOfAnother) {
+  for (uint64_t i = 0; i < 10'000; ++i) ASSERT_TRUE(memory_.Remember({1, 10 * i, 10 * i + 10}, kError, now_));
+  for (const uint64_t other : {uint64_t{0}, uint64_t{2}}) {
+    EXPECT_TRUE(memory_.Remember({other, 0, 10}, kError, now_));
+    EXPECT_TRUE(Bad(other, 0, 10));
+    EXPECT_FALSE(memory_.Remember({other, 10, 20}, kError, now_));
+  }
+  EXPECT_TRUE(memory_.Remember({3, 0, 10}, kUnreadable, now_));
+}
+
+TEST_F(FaultMemoryTest, AShardThatCannotBeReadIsToldOnceWhereverItIsRead) {
+  EXPECT_TRUE(memory_.Remember({3, 0, 10}, kUnreadable, now_));
+  for (uint64_t i = 1; i < 100; ++i) {
+    EXPECT_FALSE(memory_.Remember({3, 10 * i, 10 * i + 10}, kUnreadable, now_));
+    EXPECT_TRUE(Bad(3, 10 * i, 10 * i + 10)) << "but remembered";
+  }
+  EXPECT_FALSE(memory_.Remember(ShardPlace::Whole(3), kUnreadable, now_)) << "nor can it be opened";
+  EXPECT_TRUE(memory_.Remember({4, 0, 10}, kUnreadable, now_)) << "another shard";
+  EXPECT_TRUE(memory_.Remember({3, 5000, 5010}, kError, now_)) << "a bad block is told for itself";
+  memory_.Forget({3, 5000, 5010});
+  EXPECT_FALSE(memory_.Remember({3, 2000, 2010}, kUnreadable, now_)) << "it is not read again by that";
+  memory_.Forget({3, 10, 20});
+  EXPECT_TRUE(memory_.Remember({3, 2000, 2010}, kUnreadable, now_));
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ class MountedSampleTest : public ::testing::Test {
     auto dataset = Dataset::Open(data_.path());
     auto catalog = OpenOrBuildCatalog(*dataset, cache_.path(), nullptr);
     EXPECT_TRUE(catalog) << catalog.error().message;
-    auto files = FileSystem::Open(*std::move(dataset), *std::move(catalog), view, [this](const Error& error) {
+    auto files = FileSystem::Open(*std::move(dataset), *std::move(catalog), view, [this](const Error& error, auto) {
       const std::lock_guard lock(mutex_);
       faults_.push_back(error.message);
     });
@@ -393,7 +393,7 @@ class FaultyFileSystemTest : public ::testing::Test {
     auto set = std::make_unique<ShardSet>(facts, opener, ShardSetOptions{10, [] { return uint64_t{1} << 40; }});
     set_ = set.get();
     return std::make_unique<FileSystem>(*Catalog::Open(folder_.path()), std::move(set), MountView{},
-                                        [this](const Error& error) { faults_.push_back(error.message); });
+                                        [this](const Error& error, auto) { faults_.push_back(error.message); });
   }
 
   const EntryLayout& image() const { return shards_[0].index.entries[0].layout; }
@@ -441,15 +441,21 @@ TEST_F(FaultyFileSystemTest, ABadByteFailsTheReadsThatNeedItsBlockAndIsToldOnce)
                                 HasSubstr("expected"), HasSubstr("found")));
 }
 
-TEST_F(FaultyFileSystemTest, EveryBadPlaceIsToldOnce) {
-  failures_ = {image().extents[0].offset, image().extents[2].offset, image().extents[2].offset + kChecksumBlock};
-  const auto files = Open();
-  Bytes page(1000);
-  const Ino ino = Walk(*files, Ino(1, 3), "scan1/a.jpg");
-  for (int round = 0; round < 3; ++round)
-    for (uint64_t offset = 0; offset < 202'000; offset += page.size())
-      EXPECT_NE(kCode(files->Read(ino, offset, page)), ErrorCode::kDamaged);
-  EXPECT_EQ(faults_.size(), 3u);
+TEST_F(FaultyFileSystemTest, EveryPlaceWithWrongBytesIsToldOnceAndADiskThatFailsOnceAShard) {
+  const std::vector<uint64_t> places = {image().extents[0].offset, image().extents[2].offset,
+                                        image().extents[2].offset + kChecksumBlock};
+  for (const bool wrong : {true, false}) {
+    faults_.clear();
+    (wrong ? flips_ : failures_) = places;
+    (wrong ? failures_ : flips_).clear();
+    const auto files = Open();
+    Bytes page(1000);
+    const Ino ino = Walk(*files, Ino(1, 3), "scan1/a.jpg");
+    for (int round = 0; round < 3; ++round)
+      for (uint64_t offset = 0; offset < 202'000; offset += page.size())
+        EXPECT_NE(kCode(files->Read(ino, offset, page)), wrong ? ErrorCode::kIo : ErrorCode::kDamaged);
+    EXPECT_EQ(faults_.size(), wrong ? 3u : 1u);
+  }
 }
 
 TEST_F(FaultyFileSystemTest, DamageInTheCatalogIsAnIoErrorToldOnce) {

@@ -63,7 +63,7 @@ class OriginalTreeTest : public ::testing::Test {
     files_ = std::make_unique<FileSystem>(
         *Catalog::Open(folder),
         std::make_unique<ShardSet>(facts, opener, ShardSetOptions{10, [] { return uint64_t{0}; }}), MountView{},
-        [this](const Error& error) { faults_.push_back(error.message); });
+        [this](const Error& error, auto) { faults_.push_back(error.message); });
     original_ = files_->Lookup(files_->Lookup(kMountRoot, "original")->ino, "photo.jpg")->ino;
     highest_ = Ino(original_.node(), 10);
   }

@@ -56,11 +56,11 @@ class StoreFaultsTest : public ::testing::Test {
     };
     auto shards = std::make_unique<ShardSet>(std::move(facts), std::move(open),
                                              ShardSetOptions{max_open, [] { return uint64_t{0}; }, try_again});
-    files_ =
-        std::make_unique<FileSystem>(std::move(catalog), std::move(shards), MountView{}, [this](const Error& error) {
-          const std::lock_guard lock(mutex_);
-          told_.push_back(error.message);
-        });
+    files_ = std::make_unique<FileSystem>(std::move(catalog), std::move(shards), MountView{},
+                                          [this](const Error& error, auto) {
+                                            const std::lock_guard lock(mutex_);
+                                            told_.push_back(error.message);
+                                          });
   }
 
   [[nodiscard]] Ino Find(const std::string& path, int level) const {
@@ -320,6 +320,34 @@ TEST_F(StoreFaultsTest, AShardThatShrankIsStaleUntilItIsWhole) {
     EXPECT_TRUE(Heals(kGray));
     EXPECT_TRUE(Heals(kLarge));
   }
+}
+
+TEST_F(StoreFaultsTest, AShardThatShrankOrWhoseDiskFailsIsToldInOneLineNotInOneAnEntry) {
+  const Bytes whole = ReadFile(Shard(0));
+  const auto read_all = [this] {
+    size_t refused = 0;
+    for (const SampleFile& file : sample_.files)
+      for (int level = 1; level <= 10; ++level)
+        if (Read(file.path, level)) ++refused;
+    return refused;
+  };
+  FailingStore store;
+  Mount(store.wrapper());
+  EXPECT_EQ(read_all(), 0u);
+  ASSERT_EQ(truncate(Shard(0).c_str(), 100), 0);
+  EXPECT_GT(read_all(), 20u);
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_THAT(told_[0], AllOf(HasSubstr("'PCR_0.pcr', '"), HasSubstr("at level"), HasSubstr("at offset"),
+                              HasSubstr("expected " + std::to_string(whole.size()) + " bytes, found 100;"),
+                              HasSubstr("no more such faults of this shard")));
+  Overwrite(Shard(0), whole);
+  EXPECT_TRUE(Heals(kGray));
+  std::this_thread::sleep_for(kTryAgain);
+  EXPECT_EQ(read_all(), 0u);
+  store.how = How::kFails;
+  EXPECT_GT(read_all(), 20u);
+  ASSERT_EQ(told_.size(), 2u) << "anew, after it was read";
+  EXPECT_THAT(told_[1], AllOf(HasSubstr("'PCR_0.pcr', '"), HasSubstr("bad sector")));
 }
 
 TEST_F(StoreFaultsTest, AShardThatVanishedIsReadFromWhatIsOpenAndElseWhenItIsBack) {

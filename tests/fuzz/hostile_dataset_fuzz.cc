@@ -385,7 +385,7 @@ Result<std::unique_ptr<FileSystem>> Mount() {
   if (!dataset) return PassOn(std::move(dataset));
   auto catalog = OpenOrBuildCatalog(*dataset, ThePlaces().cache(), nullptr);
   if (!catalog) return PassOn(std::move(catalog));
-  return FileSystem::Open(*std::move(dataset), *std::move(catalog), {}, [](const Error&) {});
+  return FileSystem::Open(*std::move(dataset), *std::move(catalog), {}, [](const Error&, auto) {});
 }
 
 }  // namespace

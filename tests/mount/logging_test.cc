@@ -25,14 +25,32 @@ struct Collected {
 TEST(FaultLog, LetsABurstThroughThenCounts) {
   Collected collected;
   const FaultLog::Clock::time_point start{seconds(1000)};
-  for (int i = 0; i < 1000; ++i) collected.log.Report("fault " + std::to_string(i), start);
+  for (int i = 0; i < 1000; ++i) collected.log.Report("fault " + std::to_string(i), std::nullopt, start);
   ASSERT_EQ(collected.lines.size(), size_t{FaultLog::kBurst});
   EXPECT_EQ(collected.lines.back(), "fault 19");
 
-  collected.log.Report("later", start + seconds(1));
+  collected.log.Report("later", std::nullopt, start + seconds(1));
   ASSERT_EQ(collected.lines.size(), size_t{FaultLog::kBurst + 2});
   EXPECT_EQ(collected.lines[FaultLog::kBurst], "980 more errors were not logged one by one");
   EXPECT_EQ(collected.lines.back(), "later");
+}
+
+TEST(FaultLog, AShardWithManyFaultsDoesNotKeepTheOthersFromBeingNamed) {
+  Collected collected;
+  const FaultLog::Clock::time_point start{seconds(1000)};
+  const auto report = [&](uint32_t shard, FaultLog::Clock::time_point now) {
+    const size_t before = collected.lines.size();
+    collected.log.Report("shard " + std::to_string(shard), shard, now);
+    return collected.lines.size() > before;
+  };
+  for (int i = 0; i < 100; ++i) (void)report(0, start);
+  for (uint32_t shard = 1; shard < FaultLog::kNamed; ++shard) {
+    EXPECT_TRUE(report(shard, start));
+    EXPECT_EQ(collected.lines.back(), "shard " + std::to_string(shard));
+    EXPECT_FALSE(report(shard, start));
+  }
+  EXPECT_FALSE(report(FaultLog::kNamed, start)) << "there is an end to it";
+  EXPECT_TRUE(report(1, start + FaultLog::kNamedAgain));
 }
 
 TEST(FaultLog, HowManyWereHeldBackIsToldAlsoWhenNoOtherFaultComes) {
@@ -43,7 +61,7 @@ TEST(FaultLog, HowManyWereHeldBackIsToldAlsoWhenNoOtherFaultComes) {
       },
       std::chrono::milliseconds(50));
   const FaultLog::Clock::time_point start{seconds(1000)};
-  for (int i = 0; i < FaultLog::kBurst + 7; ++i) log.Report("fault", start);
+  for (int i = 0; i < FaultLog::kBurst + 7; ++i) log.Report("fault", std::nullopt, start);
   auto line = told.get_future();
   ASSERT_EQ(line.wait_for(seconds(30)), std::future_status::ready);
   EXPECT_EQ(line.get(), "7 more errors were not logged one by one");
@@ -56,7 +74,7 @@ TEST(FaultLog, HowManyWereHeldBackIsToldAtTheEnd) {
     {
       FaultLog log([&](std::string_view line) { lines.emplace_back(line); }, std::chrono::hours(1));
       const FaultLog::Clock::time_point start{seconds(1000)};
-      for (int i = 0; i < FaultLog::kBurst + 1; ++i) log.Report("fault", start);
+      for (int i = 0; i < FaultLog::kBurst + 1; ++i) log.Report("fault", std::nullopt, start);
       if (flushed) log.Flush();
       EXPECT_EQ(lines.size(), size_t{FaultLog::kBurst} + (flushed ? 1 : 0));
     }
@@ -68,14 +86,15 @@ TEST(FaultLog, HowManyWereHeldBackIsToldAtTheEnd) {
 TEST(FaultLog, ARareFaultIsAlwaysLogged) {
   Collected collected;
   FaultLog::Clock::time_point now{seconds(1000)};
-  for (int i = 0; i < 100; ++i) collected.log.Report("fault", now += seconds(1));
+  for (int i = 0; i < 100; ++i) collected.log.Report("fault", std::nullopt, now += seconds(1));
   EXPECT_EQ(collected.lines.size(), 100u);
 }
 
 TEST(FaultLog, AQuietTimeGivesNoMoreThanOneBurst) {
   Collected collected;
-  collected.log.Report("first", FaultLog::Clock::time_point{seconds(1000)});
-  for (int i = 0; i < 100; ++i) collected.log.Report("fault", FaultLog::Clock::time_point{seconds(1000000)});
+  collected.log.Report("first", std::nullopt, FaultLog::Clock::time_point{seconds(1000)});
+  for (int i = 0; i < 100; ++i)
+    collected.log.Report("fault", std::nullopt, FaultLog::Clock::time_point{seconds(1000000)});
   EXPECT_EQ(collected.lines.size(), size_t{FaultLog::kBurst + 1});
 }
 

@@ -60,7 +60,7 @@ class SlowStoreTest : public ::testing::Test {
   HeldStore store_;
   SessionMount mount_{photos_,
                       testing::OpenFileSystem(
-                          photos_, {}, [](const Error&) {}, store_.wrapper()),
+                          photos_, {}, [](const Error&, auto) {}, store_.wrapper()),
                       kWorkers};
 };
 
@@ -308,8 +308,9 @@ class HangingDiskTest : public ::testing::Test {
   PackedPhotos photos_;
   PackedPhotos disk_content_{{0, 0, false}, {}, [this](const auto& source) { AddDataset(photos_.dataset(), source); }};
   HeldStore disk_;
-  SessionMount disk_mount_{disk_content_, testing::OpenFileSystem(
-                                              disk_content_, {Level::Of<1>()}, [](const Error&) {}, disk_.wrapper())};
+  SessionMount disk_mount_{disk_content_,
+                           testing::OpenFileSystem(
+                               disk_content_, {Level::Of<1>()}, [](const Error&, auto) {}, disk_.wrapper())};
 };
 
 TEST_F(HangingDiskTest, TermEndsTheDaemonWhileReadsHang) {

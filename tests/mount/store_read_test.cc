@@ -51,7 +51,7 @@ class StoreReadTest : public ::testing::Test {
   PackedPhotos photos_;
   std::function<void()> store_;
   std::unique_ptr<FileSystem> files_ = testing::OpenFileSystem(
-      photos_, {}, [](const Error&) {}, [this](auto shard) { return Wrapped(std::move(shard)); });
+      photos_, {}, [](const Error&, auto) {}, [this](auto shard) { return Wrapped(std::move(shard)); });
   MountState state_{*files_};
   FakeKernel kernel_{FuseOps(), &state_};
   uint64_t file_ = 0;

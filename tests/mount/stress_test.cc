@@ -203,7 +203,7 @@ TEST(FaultyStoreTest, ReadsGiveTheRightBytesOrAnErrorAndNothingElse) {
   options.try_again = std::chrono::milliseconds(1);
   testing::SessionMount mount(photos,
                               testing::OpenFileSystem(
-                                  photos, {}, [&](const Error&) { ++told; }, FailingNowAndThen(faults), options));
+                                  photos, {}, [&](const Error&, auto) { ++told; }, FailingNowAndThen(faults), options));
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {

@@ -129,7 +129,7 @@ class SessionMount {
 // The data set opened as a mount does, each shard wrapped when it is opened and, then, with these options; ends the
 // test program when that fails.
 [[nodiscard]] std::unique_ptr<FileSystem> OpenFileSystem(
-    const PackedPhotos& photos, const MountView& view, FaultObserver on_fault = [](const Error&) {},
+    const PackedPhotos& photos, const MountView& view, FaultObserver on_fault = [](const Error&, auto) {},
     const SourceWrapper& wrap = {}, const ShardSetOptions& options = {});
 
 }  // namespace pcrfs::testing
