@@ -10,6 +10,7 @@ build_packages=(
   libjpeg62-turbo-dev              # lossless transcoding
   liblmdb-dev                      # the catalog
   libprotobuf-dev protobuf-compiler  # the shard format
+  libarchive-dev zlib1g-dev        # pack from tar and zip
   libdeflate-dev libssl-dev        # CRC-32, SHA-256
   libtbb-dev                       # pack's pipeline
   libspdlog-dev libcli11-dev libexpected-dev nlohmann-json3-dev

@@ -15,6 +15,7 @@
 #include "format/dataset.h"
 #include "format/dataset_folder.h"
 #include "format/file.h"
+#include "format/pack_input.h"
 #include "format/pack_lock.h"
 #include "format/pack_pipeline.h"
 #include "format/pack_plan.h"
@@ -56,7 +57,7 @@ struct AppendBasis {
 };
 
 std::string Shown(const PackOrder& order) {
-  return order.shuffle ? "shuffle:" + std::to_string(order.seed) : std::string("path");
+  return order.shuffle ? "shuffle:" + std::to_string(order.seed) : std::string(order.archive ? "archive" : "path");
 }
 
 Result<void> CheckAskedFor(const AppendOptions& asked, const PackOptions& own) {
@@ -285,6 +286,10 @@ Result<PackSummary> Append(const std::string& source, const std::string& dataset
   if (auto opened = Dataset::Open(dataset); !opened) return PassOn(std::move(opened));
   auto paths = FindPackPaths(source, dataset);
   if (!paths) return PassOn(std::move(paths));
+  if (auto folder =
+          CheckIsFolder(paths->source, "only what is new in a folder can be appended: unpack an archive first");
+      !folder)
+    return PassOn(std::move(folder));
   return Appender(paths->source, paths->dataset, options, observer).Run();
 }
 

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "format/file.h"
+#include "format/pack_input.h"
 #include "format/pack_lock.h"
 #include "format/pack_plan.h"
 
@@ -56,17 +57,14 @@ Result<void> CheckApart(const std::string& source, const std::string& dataset) {
 }
 
 Result<PackPaths> FindPackPaths(const std::string& source, const std::string& dataset) {
-  if (source.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the source folder is empty");
+  if (source.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the source is empty");
   if (dataset.empty()) return Fail(ErrorCode::kInvalidArgument, "the path of the data set is empty");
-  auto real_source = RealPath(source);
+  auto real_source = source == kStandardInput ? Result<std::string>(source) : RealPath(source);
   if (!real_source) return PassOn(std::move(real_source));
-  struct stat status;
-  if (stat(real_source->c_str(), &status) != 0) return SystemFail("the source folder " + Quoted(source), errno);
-  if (!S_ISDIR(status.st_mode))
-    return Fail(ErrorCode::kNotDirectory, "the source " + Quoted(source) + " is not a folder");
   auto real_dataset = RealPath(dataset);
   if (!real_dataset) return PassOn(std::move(real_dataset));
-  if (auto apart = CheckApart(*real_source, *real_dataset); !apart) return PassOn(std::move(apart));
+  if (source != kStandardInput)
+    if (auto apart = CheckApart(*real_source, *real_dataset); !apart) return PassOn(std::move(apart));
   if (auto outside = CheckInNoDataset(*real_dataset); !outside) return PassOn(std::move(outside));
   return PackPaths{*std::move(real_source), *std::move(real_dataset)};
 }

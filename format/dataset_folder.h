@@ -24,7 +24,7 @@ inline constexpr std::string_view kAppendPlanName = "append.plan";
 // Both as RealPath gives them.
 [[nodiscard]] Result<void> CheckApart(const std::string& source, const std::string& dataset);
 
-// Of the folder SOURCE and the data set that is to be made of it, as RealPath gives them, after a look at whether that
+// Of SOURCE (PackInput) and the data set that is to be made of it, as RealPath gives them, after a look at whether that
 // can be.
 struct PackPaths {
   std::string source, dataset;

@@ -232,4 +232,17 @@ Result<void> SyncDirectory(const std::string& path) {
   return Sync(fd.get(), path);
 }
 
+Result<UniqueFd> MakeNamelessFile(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  UniqueFd file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file.valid()) return file;
+  const std::string name = path + ".sort.tmp";  // for file systems that cannot do that
+  unlink(name.c_str());
+  file = UniqueFd(open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.valid()) return SystemFail("making the temporary file " + Quoted(name), errno);
+  unlink(name.c_str());
+  return file;
+}
+
 }  // namespace pcrfs

@@ -140,6 +140,9 @@ class AtomicFile {
   uint64_t size_ = 0;
 };
 
+// A temporary file without a name, for reading and writing, in the folder of `path`.
+[[nodiscard]] Result<UniqueFd> MakeNamelessFile(const std::string& path);
+
 // fsync of a directory, so that renames in it survive a power cut.
 [[nodiscard]] Result<void> SyncDirectory(const std::string& path);
 

@@ -27,36 +27,53 @@ bool HasDirectoriesOf(const PlannedShard& planned, const ShardIndex& index) {
   return true;
 }
 
-bool HasFilesOf(const PlannedShard& planned, const ShardIndex& index, const PackSource& source) {
-  std::unordered_map<std::string, const Entry*> entries;
+using EntriesByPath = std::unordered_map<std::string, const Entry*>;
+
+EntriesByPath EntriesOf(const ShardIndex& index) {
+  EntriesByPath entries;
   for (const Entry& entry : index.entries) entries.emplace(EntryPath(index, entry), &entry);
+  return entries;
+}
+
+bool HasPathsOf(const PlannedShard& planned, const EntriesByPath& entries) {
   size_t files = 0;
   for (const SourceRecord& item : planned.items) {
     if (item.kind != SourceKind::kFile) continue;
-    const auto found = entries.find(item.path);
-    if (found == entries.end() || !source.IsCurrent(item, *found->second)) return false;
+    if (!entries.contains(item.path)) return false;
     ++files;
   }
-  return files == index.entries.size();
+  return files == entries.size();
+}
+
+bool IsWhole(const ByteSource& file, const LoneShard& shard, const LabelMap& labels) {
+  bool whole = true;
+  CheckShardContent(
+      file, shard.row, shard.index, labels, nullptr, [&](const Error&) { whole = false; }, [](uint64_t) {});
+  return whole;
+}
+
+bool IsCurrent(const PlannedShard& planned, const EntriesByPath& entries, const PackSource& source) {
+  return std::all_of(planned.items.begin(), planned.items.end(), [&](const SourceRecord& item) {
+    return item.kind != SourceKind::kFile || source.IsCurrent(item, *entries.at(item.path));
+  });
 }
 
 }  // namespace
 
 std::optional<LoneShard> FindKeptShard(const std::string& dataset, const PlannedShard& planned,
-                                       const PackSource& source) {
+                                       const PackSource& source, std::string* other) {
   for (const bool has_images : {true, false}) {
     const std::string name = ShardFileName(planned.number, has_images);
     auto file = FileSource::Open(dataset + '/' + name, FileSource::Access::kSequential);
     if (!file) continue;
     auto shard = ReadLoneShard(**file, name);
     if (!shard) continue;
-    if (!HasDirectoriesOf(planned, shard->index) || !HasFilesOf(planned, shard->index, source)) continue;
-    bool whole = true;
-    CheckShardContent(
-        **file, shard->row, shard->index, source.labels(), nullptr, [&](const Error&) { whole = false; },
-        [](uint64_t) {});
-    if (!whole) continue;
-    return std::move(*shard);
+    const EntriesByPath entries = EntriesOf(shard->index);
+    const bool same_paths = HasDirectoriesOf(planned, shard->index) && HasPathsOf(planned, entries);
+    // Last, since it may read what can be read only once.
+    if (same_paths && !IsWhole(**file, *shard, source.labels())) continue;
+    if (same_paths && IsCurrent(planned, entries, source)) return std::move(*shard);
+    if (other != nullptr) *other = name;
   }
   return std::nullopt;
 }

@@ -15,6 +15,7 @@
 
 #include "format/dataset_folder.h"
 #include "format/memory_gate.h"
+#include "format/pack_input.h"
 #include "format/pack_item.h"
 #include "format/pack_listing.h"
 #include "format/pack_pipeline.h"
@@ -165,6 +166,11 @@ Result<PackEstimate> EstimatePack(const std::string& source, const std::string& 
   if (auto checked = CheckPackOptions(options); !checked) return PassOn(std::move(checked));
   auto paths = FindPackPaths(source, dataset);
   if (!paths) return PassOn(std::move(paths));
+  if (auto folder = CheckIsFolder(paths->source,
+                                  "what packing an archive takes cannot be estimated: for that files drawn at random "
+                                  "are tried, and an archive can be read from front to back only");
+      !folder)
+    return PassOn(std::move(folder));
   ListingOptions listing{.exclude = options.exclude};
   struct stat status;
   if (stat(paths->dataset.c_str(), &status) == 0) listing.leave_out = FileIdentity{status.st_dev, status.st_ino};

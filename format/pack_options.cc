@@ -53,10 +53,12 @@ bool TakeOption(std::string_view name, std::string_view value, PackOptions& opti
     if (glob) globs.push_back(*std::move(glob));
     return glob.has_value();
   }
+  if (name == "order" && value == "archive") return options.order.archive = true;
   if (name == "order") return Take(ParsePackOrder(value), options.order);
   if (name == "record-images") return Take(ParseNumber<uint32_t>(value), options.record_images);
   if (name == "record-bytes") return Take(ParseNumber<uint64_t>(value), options.record_bytes);
   if (value != "1") return false;
+  if (name == "nested") return options.nested = true;
   if (name == "exact") return options.encode.exact = true;
   if (name == "rescan") return options.encode.rescan = true;
   return false;
@@ -77,11 +79,13 @@ Result<void> CheckPackOptions(const PackOptions& options) {
 }
 
 std::string PackOptionsText(const PackOptions& options) {
-  const std::string order = options.order.shuffle ? "shuffle:" + std::to_string(options.order.seed) : "path";
+  const std::string order = options.order.shuffle   ? "shuffle:" + std::to_string(options.order.seed)
+                            : options.order.archive ? "archive"
+                                                    : "path";
   std::string excludes;
   for (const std::string& glob : options.exclude.globs()) excludes += "exclude=" + Escaped(glob) + "\n";
-  return (options.encode.exact ? "exact=1\n" : "") + excludes + ("order=" + order) +
-         "\nrecord-bytes=" + std::to_string(options.record_bytes) +
+  return (options.encode.exact ? "exact=1\n" : "") + excludes + (options.nested ? "nested=1\n" : "") +
+         ("order=" + order) + "\nrecord-bytes=" + std::to_string(options.record_bytes) +
          "\nrecord-images=" + std::to_string(options.record_images) + "\n" +
          (options.encode.rescan ? "rescan=1\n" : "");
 }

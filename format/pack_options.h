@@ -19,6 +19,7 @@ namespace pcrfs {
 struct PackOrder {
   bool shuffle = false;  // false: bytewise by path
   uint64_t seed = 0;     // of the shuffle
+  bool archive = false;  // instead of both: as an archive has them
 
   friend bool operator==(const PackOrder&, const PackOrder&) = default;
 };
@@ -32,6 +33,7 @@ struct PackOptions {
   PackOrder order = {};
   EncodeOptions encode = {};
   ExcludeList exclude = {};
+  bool nested = false;  // archives inside an archive are folders
 };
 
 [[nodiscard]] Result<void> CheckPackOptions(const PackOptions& options);
@@ -42,7 +44,7 @@ struct PackOptions {
 // What PackOptionsText was made of; what it does not hold is as in PackOptions{}.
 [[nodiscard]] Result<PackOptions> ParsePackOptions(std::string_view text);
 
-// "path", "shuffle" or "shuffle:SEED"; nothing for anything else.
+// "path", "shuffle" or "shuffle:SEED", what one may ask for; nothing for anything else.
 [[nodiscard]] std::optional<PackOrder> ParsePackOrder(std::string_view text);
 
 }  // namespace pcrfs

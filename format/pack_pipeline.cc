@@ -313,7 +313,12 @@ class PackPipeline {
 
   // Looks for the shard among those of an earlier pack, and leaves nothing else under its names.
   Result<void> FindKept(ShardUnderWay& shard) {
-    shard.kept = FindKeptShard(job_.dataset, shard.plan, *job_.source);
+    std::string other;
+    shard.kept = FindKeptShard(job_.dataset, shard.plan, *job_.source, &other);
+    if (!shard.kept && !other.empty() && !job_.source->planned())
+      return Fail(ErrorCode::kInvalidArgument,
+                  "what comes now is not what " + Quoted(job_.dataset + '/' + other) +
+                      " was packed from; send the same archive again, or empty the folder to pack another");
     return RemoveShard(job_.dataset, shard.plan.number, shard.kept ? shard.kept->row.name : std::string());
   }
 

@@ -12,6 +12,7 @@ namespace {
 constexpr std::string_view kMagic = "PCRFSPLN";
 constexpr uint32_t kVersion = 1;
 constexpr uint8_t kEndOfRecords = 0xFF;
+constexpr uint8_t kOfArchive = 0x10;  // beside the kind: a member's number follows
 constexpr size_t kCrcBytes = 4;
 // Header, record and label are each smaller, so that one look at the window holds any of them whole.
 constexpr size_t kLargestPart = 16 << 10;
@@ -31,12 +32,13 @@ void AppendRecord(ByteWriter& out, const SourceRecord& record, std::string_view 
   const auto mismatch =
       std::mismatch(last_path.begin(), last_path.begin() + static_cast<std::ptrdiff_t>(longest), record.path.begin());
   const auto shared = static_cast<size_t>(mismatch.first - last_path.begin());
-  out.U8(static_cast<uint8_t>(record.kind));
+  out.U8(static_cast<uint8_t>(static_cast<uint8_t>(record.kind) | (record.member > 0 ? kOfArchive : 0)));
   out.Varint(shared);
   AppendText(out, std::string_view(record.path).substr(shared));
   if (record.kind == SourceKind::kFile) out.Varint(record.size);
   out.Varint(record.attributes.mode);
   out.U64(static_cast<uint64_t>(record.attributes.mtime_ns));
+  if (record.member > 0) out.Varint(record.member);
 }
 
 // Relative, without '/' at either end, each part a valid name. The root's path, "", is a folder's only.
@@ -85,6 +87,9 @@ Result<void> PlanSummarizer::Add(const SourceRecord& record) {
   }
   if (!record.is_item()) return {};
   ++summary_.items;
+  std::string key = record.path + (record.kind == SourceKind::kFile ? "" : "/");
+  summary_.by_path = summary_.by_path && (summary_.items == 1 || last_key_ < key);
+  last_key_ = std::move(key);
   summary_.files += record.kind == SourceKind::kFile ? 1 : 0;
   summary_.bytes += record.size;
   paths_.Update(AsBytes(record.path));
@@ -176,12 +181,14 @@ Result<std::optional<SourceRecord>> PackPlan::Cursor::Next() {
   if (at_end_) return std::nullopt;
   auto in = Peek();
   if (!in) return PassOn(std::move(in));
-  const uint8_t kind = in->U8();
+  uint8_t kind = in->U8();
   if (in->ok() && kind == kEndOfRecords) {
     at_end_ = true;
     Advance(*in);
     return std::nullopt;
   }
+  const bool of_archive = (kind & kOfArchive) != 0;
+  kind = static_cast<uint8_t>(kind & ~kOfArchive);
   if (kind > static_cast<uint8_t>(SourceKind::kFile)) return Damaged("a record is of no known kind");
   SourceRecord record;
   record.kind = static_cast<SourceKind>(kind);
@@ -192,6 +199,7 @@ Result<std::optional<SourceRecord>> PackPlan::Cursor::Next() {
   if (record.kind == SourceKind::kFile) record.size = in->Varint();
   const uint64_t mode = in->Varint();
   record.attributes.mtime_ns = static_cast<int64_t>(in->U64());
+  if (of_archive) record.member = in->Varint();
   if (!in->ok()) return Damaged("a record is cut off");
   if (!IsValidPath(record.path, record.kind)) return Damaged("a path breaks the rules for names");
   if (mode > 07777 || record.size > kMaxSourceBytes) return Damaged("a mode or size is out of range");

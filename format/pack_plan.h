@@ -4,8 +4,9 @@
 //
 //   8 bytes 'PCRFSPLN', u32 version, source, options
 //   records: u8 kind (SourceKind), path as (bytes shared with the path before, rest), varint size (files only),
-//            varint mode, u64 mtime in ns. A folder stands before each item below it that follows one not below it, so
-//            in path order once; whoever reads on knows all folders above an item by a stack
+//            varint mode, u64 mtime in ns, and where the kind has 0x10 added varint number of the archive's member. A
+//            folder stands before each item below it that follows one not below it, so in path order once; whoever
+//            reads on knows all folders above an item by a stack
 //   u8 0xFF, varint number of labels, label list
 //   u32 CRC-32 of all that stands before
 //
@@ -47,6 +48,7 @@ struct PlanSummary {
   uint64_t files = 0;
   uint64_t bytes = 0;       // of all files
   uint64_t paths_hash = 0;  // DatasetIndex::paths_hash
+  bool by_path = true;      // the items' order is that of their paths
 
   friend bool operator==(const PlanSummary&, const PlanSummary&) = default;
 };
@@ -61,6 +63,7 @@ class PlanSummarizer {
   PlanSummary summary_;
   std::set<std::string> labels_;
   uint64_t label_bytes_ = 0;
+  std::string last_key_;
   Sha256 paths_;
 };
 

@@ -38,6 +38,9 @@ class PackSource {
 
   // Whether Read is to be called for each shard, in order.
   [[nodiscard]] virtual bool in_order() const { return false; }
+  // Whether the shards were known before the first was made. Otherwise a shard of an earlier pack that is not the one
+  // that would be made now means that the source is another.
+  [[nodiscard]] virtual bool planned() const { return true; }
   // The wanted files of the shard, one value an item; all of them when `wanted` is empty. A file that is too large to
   // be held is alone in its shard, is not read, and must be opened before the next call.
   [[nodiscard]] virtual Result<std::vector<HeldContent>> Read(const PlannedShard& shard,

@@ -38,9 +38,12 @@ struct LoneShard {
 class LabelMap {
  public:
   explicit LabelMap(const std::vector<std::string>& labels);
+  virtual ~LabelMap() = default;
+  LabelMap(const LabelMap&) = default;
+  LabelMap& operator=(const LabelMap&) = default;
   // The label of the images in that directory (relative path, "" = the root): -1 in the root; nothing when its
   // top-level folder is not in the list.
-  [[nodiscard]] std::optional<int32_t> Of(std::string_view directory) const;
+  [[nodiscard]] virtual std::optional<int32_t> Of(std::string_view directory) const;
 
  private:
   std::unordered_map<std::string, int32_t> positions_;

@@ -17,9 +17,10 @@ enum class SkipReason {
   kOverLimits,   // name, path or size beyond the format's limits
   kLate,         // came after the plan of a pack that is continued
   kDataset,      // the data set that is being written
-  kConflict,     // an append's: a file where the data set has a folder, or in a folder that is a file there
+  kConflict,     // a file where an archive or a data set appended to has a folder, or in a file; a path that comes twice
+  kOutside,      // a member of an archive whose path leads out of it
 };
-inline constexpr size_t kSkipReasons = static_cast<size_t>(SkipReason::kConflict) + 1;
+inline constexpr size_t kSkipReasons = static_cast<size_t>(SkipReason::kOutside) + 1;
 
 struct Skipped {
   SkipReason reason = SkipReason::kUnreadable;

@@ -142,15 +142,9 @@ void SortedSpool::SortBuffer() {
 
 // Nameless from the start where the file system can do that, so that a kill leaves nothing.
 Result<void> SortedSpool::OpenFile() {
-  const size_t slash = path_.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-  file_ = UniqueFd(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (file_.valid()) return {};
-  const std::string name = path_ + ".sort.tmp";
-  unlink(name.c_str());
-  file_ = UniqueFd(open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file_.valid()) return SystemFail("making the temporary file " + Quoted(name), errno);
-  unlink(name.c_str());
+  auto file = MakeNamelessFile(path_);
+  if (!file) return PassOn(std::move(file));
+  file_ = std::move(*file);
   return {};
 }
 

@@ -44,6 +44,7 @@ struct SourceRecord {
   std::string path;   // relative to SOURCE, without '/' at either end
   uint64_t size = 0;  // of a file
   Attributes attributes;
+  uint64_t member = 0;  // of an archive's file: which of its members has the bytes, from 1
 
   // Items are what is distributed over shards: files and empty folders.
   [[nodiscard]] bool is_item() const { return kind != SourceKind::kFolder; }

@@ -54,7 +54,8 @@ The report has one JSON object a line, by path, for each file but those that wer
             of opaque: not_jpeg, unsupported, damaged, incomplete, markers_between, too_large, proof_failed,
             not_restorable (with --exact)
             of skipped: unreadable, vanished, changed, special_file, broken_link, over_limits, late, data_set,
-            conflict (with --append: a file here and a folder there)
+            conflict (a file here and a folder there, with --append or in an archive, which may have a path twice, too),
+            outside (of an archive: a path with '..')
             of packed_before (with --append): changed, gone
   detail    a sentence
 It appears whole, just before the data set does, or not at all. That of a continued pack speaks of all files, too, also
@@ -135,7 +136,11 @@ std::optional<uint64_t> ParseRecordBytes(std::string_view text) {
 }
 
 void Define(CLI::App& app, PackCommand& command) {
-  app.add_option("SOURCE", command.source, "Folder of images and other files")->required()->type_name("");
+  app.add_option("SOURCE", command.source,
+                 "Folder of images and other files; or a tar (plain, gz, bz2, xz, zst) or zip; or - for a "
+                 "tar on standard input")
+      ->required()
+      ->type_name("");
   app.add_option("DATASET", command.dataset, "Folder to make; an interrupted pack of the same SOURCE is continued")
       ->required()
       ->type_name("");
@@ -168,6 +173,8 @@ void Define(CLI::App& app, PackCommand& command) {
                "that changed or are gone in SOURCE are reported and stay as they are packed");
   app.add_flag("--exact", command.options.encode.exact,
                "Keep whole whatever would not come back byte for byte, so that every source file does");
+  app.add_flag("--nested", command.options.nested,
+               "Open archives inside the archive SOURCE, each as a folder of its name without suffix");
   app.add_flag(
       "--rescan", command.options.encode.rescan,
       "Convert progressive JPEGs too, whose own scans may leave low levels blurred; their files' own bytes are "

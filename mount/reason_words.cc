@@ -10,7 +10,8 @@ constexpr std::array<std::string_view, kOpaqueReasons> kOpaqueNames = {"not_jpeg
                                                                        "incomplete",   "markers_between", "too_large",
                                                                        "proof_failed", "not_restorable"};
 constexpr std::array<std::string_view, kSkipReasons> kSkipNames = {
-    "unreadable", "vanished", "changed", "special_file", "broken_link", "over_limits", "late", "data_set", "conflict"};
+    "unreadable",  "vanished", "changed",  "special_file", "broken_link",
+    "over_limits", "late",     "data_set", "conflict",     "outside"};
 constexpr std::array<std::string_view, kOpaqueReasons> kOpaqueWords = {"not JPEG",
                                                                        "a kind of JPEG that is not converted",
                                                                        "damaged",
@@ -27,7 +28,8 @@ constexpr std::array<std::string_view, kSkipReasons> kSkipWords = {"unreadable",
                                                                    "name, path or size over the limits",
                                                                    "came after the pack was begun",
                                                                    "the data set itself",
-                                                                   "a file here and a folder there"};
+                                                                   "a file here and a folder there, or a path twice",
+                                                                   "a path that leads out of the archive"};
 constexpr std::string_view kOpaque = "kept whole at every level: ";
 
 }  // namespace

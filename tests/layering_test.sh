@@ -31,6 +31,8 @@ third_party=(
   'google/protobuf/.*                 ^(format/|tests/)'
   'openssl/.*|libdeflate\.h           ^format/checksum\.'
   '(oneapi/)?tbb(/.*|\.h)             ^(format/|tests/)'
+  'archive(_entry)?\.h                ^(format/archive_reader\.|tests/)'
+  'zlib\.h                            ^(format/gzip_stream\.|tests/)'
   'gtest/.*|gmock/.*                  ^tests/'
 )
 

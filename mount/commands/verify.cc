@@ -59,6 +59,9 @@ class Printer {
 Result<void> CheckSource(const std::string& source) {
   struct stat status {};
   if (stat(source.c_str(), &status) != 0) return SystemFail("the source folder " + Quoted(source), errno);
+  if (S_ISREG(status.st_mode))
+    return Fail(ErrorCode::kNotDirectory, "the source " + Quoted(source) +
+                                              " is no folder; if it is an archive, unpack it and compare with that");
   if (!S_ISDIR(status.st_mode))
     return Fail(ErrorCode::kNotDirectory, "the source " + Quoted(source) + " is not a folder");
   return {};

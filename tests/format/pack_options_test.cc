@@ -17,6 +17,16 @@ TEST(ParsePackOrder, PathAndShuffleWithItsSeed) {
     EXPECT_FALSE(ParsePackOrder(text)) << text;
 }
 
+TEST(PackOptionsText, KnowsThatAnArchivesOrderCannotBeAskedFor) {
+  PackOptions options;
+  options.order.archive = options.nested = true;
+  const std::string text = PackOptionsText(options);
+  EXPECT_EQ(text, "nested=1\norder=archive\nrecord-bytes=67108864\nrecord-images=256\n");
+  EXPECT_TRUE(ParsePackOptions(text)->order.archive);
+  EXPECT_TRUE(ParsePackOptions(text)->nested);
+  EXPECT_FALSE(ParsePackOrder("archive"));
+}
+
 TEST(PackOptionsText, IsReadBackAsItWasWritten) {
   PackOptions options;
   EXPECT_EQ(PackOptionsText(options), "order=path\nrecord-bytes=67108864\nrecord-images=256\n");

@@ -384,7 +384,7 @@ TEST(Packer, RefusesADataSetInsideAnother) {
 TEST(Packer, AnEmptyPathIsNamedAsSuch) {
   TempDir dir;
   EXPECT_THAT(PackFails(dir.path(), "").message, HasSubstr("data set is empty"));
-  EXPECT_THAT(PackFails("", dir / "set").message, HasSubstr("source folder is empty"));
+  EXPECT_THAT(PackFails("", dir / "set").message, HasSubstr("source is empty"));
 }
 
 TEST(Packer, LeavesOutItsOwnDataSetWhenALinkLeadsThere) {
@@ -402,7 +402,7 @@ TEST(Packer, RefusesWhatIsNoSourceAndLeavesNothing) {
   TempDir dir;
   WriteFile(dir / "file", "1");
   EXPECT_EQ(PackFails(dir / "missing", dir / "set").code, ErrorCode::kNotFound);
-  EXPECT_EQ(PackFails(dir / "file", dir / "set").code, ErrorCode::kNotDirectory);
+  EXPECT_EQ(PackFails(dir / "file", dir / "set").code, ErrorCode::kInvalidArgument);
   EXPECT_FALSE(fs::exists(dir / "set"));
   fs::create_directory(dir / "source");
   EXPECT_EQ(PackFails(dir / "source", dir / "file").code, ErrorCode::kNotDirectory);
