@@ -3,6 +3,8 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "format/parse_number.h"
 #include "mount/options.h"
@@ -32,6 +34,16 @@ tl::unexpected<Error> Misfit(std::string_view item, const char* expected) {
   return Fail(ErrorCode::kInvalidArgument, "mount option " + Quoted(item) + ": expected " + expected);
 }
 
+// What mount(8) finds in the kernel's table of mounts and says again at a remount.
+bool IsOfTheTable(std::string_view item) { return item.starts_with("user_id=") || item.starts_with("group_id="); }
+
+// Of the two, whether the first was said last.
+bool LastIs(const std::vector<std::string>& items, std::string_view one, std::string_view other) {
+  const auto last =
+      std::find_if(items.rbegin(), items.rend(), [&](std::string_view item) { return item == one || item == other; });
+  return last != items.rend() && *last == one;
+}
+
 Result<void> ApplyFlag(std::string_view item, MountCommand& command) {
   if (item == "allow_other") {
     command.allow_other = true;
@@ -40,8 +52,7 @@ Result<void> ApplyFlag(std::string_view item, MountCommand& command) {
   } else if (item == "noexec") {
     command.noexec = true;
   } else if (item == "remount") {
-    return Fail(ErrorCode::kInvalidArgument,
-                "mount option 'remount': a mount cannot be changed while it is there; take it down and mount it anew");
+    command.remount = true;
   } else if (item == "allow_root") {
     // libfuse checks it request by request, but what the kernel has cached it hands out without asking.
     return Fail(ErrorCode::kInvalidArgument,
@@ -108,6 +119,7 @@ Result<void> ApplyItem(std::string_view item, MountCommand& command) {
 }  // namespace
 
 Result<void> ApplyMountOptions(std::string_view list, MountCommand& command) {
+  std::vector<std::string> items;
   std::string item;
   for (size_t i = 0; i <= list.size(); ++i) {
     if (i + 1 < list.size() && list[i] == '\\') {
@@ -115,10 +127,17 @@ Result<void> ApplyMountOptions(std::string_view list, MountCommand& command) {
     } else if (i < list.size() && list[i] != ',') {
       item += list[i];
     } else {
-      if (auto applied = ApplyItem(item, command); !applied) return applied;
+      items.push_back(std::move(item));
       item.clear();
     }
   }
+  const bool remount = std::find(items.begin(), items.end(), "remount") != items.end();
+  if (remount && LastIs(items, "rw", "ro"))
+    return Fail(ErrorCode::kInvalidArgument,
+                "mount option 'rw': a mount is read-only, and that cannot be changed by a remount; say ro");
+  for (const std::string& each : items)
+    if (!(remount && IsOfTheTable(each)))
+      if (auto applied = ApplyItem(each, command); !applied) return applied;
   return {};
 }
 

@@ -23,7 +23,7 @@ constexpr char kMountFooter[] = R"(Options for -o (a list, and -o may be repeate
   restore_memory=SIZE  memory for restoring sources' bytes (default 256MiB); an image that takes more has it alone
   cache_dir=DIR, log_file=FILE, log_level=LEVEL   as the long options
 Of options that contradict one another the last one counts. The mount is always ro, nosuid, nodev and
-default_permissions, and cannot be changed by remount. Accepted without effect, for fstab's sake: rw, dev, suid,
+default_permissions; a remount that would change it is refused. Accepted without effect, for fstab's sake: rw, dev, suid,
 exec, auto, user, _netdev, nofail, noatime, x-*, comment= and their kin.
 SIGTERM, SIGINT and SIGQUIT unmount. SIGHUP does with -f, as a closed terminal sends it; to a daemon in the background
 it means 'pcrfs refresh'. A mount that is in use vanishes from the tree, and what is open in it fails from then on,

@@ -50,6 +50,7 @@ struct MountCommand {
   std::string dataset, mount_point;
   bool foreground = false;
   bool quiet = false;     // say nothing when all is well, as mount(8) has it
+  bool remount = false;   // of a mount that is there: an error if any option would change it
   bool fake = false;      // mount(8)'s -f to its helpers: check the command line, mount nothing
   std::string cache_dir;  // empty: the default, cache/catalog_builder.h
   bool catalog_reuse = true;

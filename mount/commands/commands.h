@@ -11,6 +11,8 @@ namespace pcrfs {
 [[nodiscard]] Result<int> Run(const PackCommand& command);
 [[nodiscard]] Result<int> Run(const MountCommand& command);
 [[nodiscard]] Result<int> Run(const UmountCommand& command);
+// `mount -o remount`, as Run(MountCommand) calls it once the paths in `command` are absolute; `given` is before that.
+[[nodiscard]] Result<int> Remount(const MountCommand& command, const MountCommand& given);
 [[nodiscard]] Result<int> Run(const ListCommand& command);
 [[nodiscard]] Result<int> Run(const LogLevelCommand& command);
 [[nodiscard]] Result<int> Run(const RemoveCommand& command);

@@ -247,6 +247,7 @@ Result<int> Run(const MountCommand& given) {
   if (given.fake) return kExitDone;
   const auto command = WithAbsolutePaths(given);
   if (!command) return tl::unexpected(command.error());
+  if (command->remount) return Remount(*command, given);
   if (command->foreground) return ServeInForeground(*command);
   const auto outcome = RunInBackground([&](StartReport& report) { return ServeInBackground(*command, report); },
                                        PassedDescriptor(command->mount_point));

@@ -103,6 +103,29 @@ TEST_F(StartTest, WithoutASubcommandAndAsMountHelper) {
   EXPECT_EQ(Umount().status, 0);
 }
 
+TEST_F(StartTest, ARemountThatChangesNothingSucceedsAndAnyOtherIsRefused) {
+  const auto remount = [this](const std::string& options, const std::string& dataset) {
+    return photos_.Pcrfs({dataset, photos_.mount_point(), "-o", "remount,ro" + options});
+  };
+  const ProgramResult nothing = remount("", photos_.dataset());
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("nothing is mounted"));
+  ASSERT_EQ(Mount({"-o", "level=3,umask=027", "--log-level", "warn"}).status, 0);
+  for (const char* same : {"", ",nosuid,nodev,user_id=0,group_id=0,default_permissions", ",umask=27,level=3"}) {
+    const ProgramResult done = remount(same, photos_.dataset());
+    EXPECT_EQ(done.status, 0) << same << done.err;
+    EXPECT_EQ(done.out + done.err, "");
+  }
+  for (const char* other : {",level=4", ",allow_other", ",umask=22", ",uid=7", ",log_level=debug", ",noexec"}) {
+    const ProgramResult refused = remount(other, photos_.dataset());
+    EXPECT_EQ(refused.status, 1) << other;
+    EXPECT_THAT(refused.err, HasSubstr("cannot be changed while it is there")) << other;
+  }
+  EXPECT_THAT(remount("", photos_.source()).err, HasSubstr("packed', not"));
+  EXPECT_TRUE(IsMounted(photos_));
+  EXPECT_EQ(Umount().status, 0);
+}
+
 TEST_F(StartTest, OfMountsThatRaceForOnePlaceOneWinsAndTheOthersSaySo) {
   for (int round = 0; round < 3; ++round) {
     std::vector<ProgramResult> results(4);

@@ -53,6 +53,12 @@ for type in pcrfs fuse.pcrfs; do
   take_down "mount -t $type"
   mount -t $type -o "$options,level=2" "$dataset" "$at"
   expect_mounted "mount -t $type -o level=2" ""
+  for remount in remount,ro remount; do
+    mount -o $remount "$at" >said 2>&1 || fail "mount -o $remount says '$(cat said)'"
+    expect_mounted "mount -o $remount" ""
+  done
+  if mount -o remount,ro,level=3 "$at" 2>said; then fail "a remount changes the level"; fi
+  grep -q "cannot be changed" said || fail "mount -o remount,level=3 says '$(cat said)'"
   take_down "mount -t $type -o level=2"
   mount -f -t $type -o "$options" "$dataset" "$at" || fail "mount -f -t $type: status $?"
   expect_gone "mount -f -t $type"

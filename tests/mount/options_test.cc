@@ -268,6 +268,14 @@ TEST(ApplyMountOptions, IgnoresWhatMountAndFstabAdd) {
   EXPECT_TRUE(applied) << applied.error().message;
 }
 
+TEST(ApplyMountOptions, TakesAtARemountWhatMountFoundInTheTableOfMounts) {
+  MountCommand command;
+  ASSERT_TRUE(
+      ApplyMountOptions("rw,ro,nosuid,nodev,relatime,remount,user_id=0,group_id=0,default_permissions", command));
+  EXPECT_TRUE(command.remount);
+  EXPECT_FALSE(command.uid || command.gid);
+}
+
 TEST(ApplyMountOptions, OfTwoThatContradictOneAnotherTheLastCounts) {
   MountCommand command;
   ASSERT_TRUE(ApplyMountOptions("level=1,umask=77,level=2,umask=7", command));
@@ -285,6 +293,7 @@ TEST(ApplyMountOptions, RefusesUnknownOnesWithASentence) {
   MountCommand command;
   EXPECT_THAT(ApplyMountOptions("allow_root", command).error().message, HasSubstr("allow_other"));
   EXPECT_THAT(ApplyMountOptions("rw,remount", command).error().message, HasSubstr("cannot be changed"));
+  EXPECT_THAT(ApplyMountOptions("user_id=0", command).error().message, HasSubstr("unknown mount option"));
   ExpectUsageError({"mount", "ds", "mnt", "-o", "ro", "-o", "frob"}, "'frob'");
 }
 
