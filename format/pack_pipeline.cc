@@ -52,6 +52,13 @@ PackSummary CountsOf(const LoneShard& shard) {
 }
 
 // Turns a shard's items into the shard. Nothing of it is left under its name when that fails.
+// Not for want of descriptors (kBusy), nor when all of the source is gone: a pack that goes on would leave out files
+// that are as they should be.
+Result<void> CheckSkippable(const PackJob& job, const Error& fault) {
+  if (fault.code == ErrorCode::kBusy) return tl::unexpected<Error>(fault);
+  return job.source->CheckThere();
+}
+
 class ShardAssembly {
  public:
   ShardAssembly(const PackJob& job, PackReport& report, ShardUnderWay& shard)
@@ -117,7 +124,7 @@ class ShardAssembly {
       }
       if (fault->code != ErrorCode::kStale) break;
     }
-    if (auto there = job_.source->CheckThere(); !there) return there;
+    if (auto skippable = CheckSkippable(job_, *fault); !skippable) return skippable;
     report_.Skipped(item.path, WhySkipped(*std::move(fault)));
     return {};
   }
@@ -336,7 +343,7 @@ class PackPipeline {
     HeldContent held = shard->held.empty() ? HeldContent() : std::exchange(shard->held[i], {});
     shard->items[i] = MakePackItem(*job_.source, record, std::move(held), job_.encode, encode_memory_);
     if (const auto* error = std::get_if<Error>(&shard->items[i])) {
-      if (auto there = job_.source->CheckThere(); !there) return there;
+      if (auto skippable = CheckSkippable(job_, *error); !skippable) return skippable;
       report_.Skipped(record.path, WhySkipped(*error));
     }
     report_.Done(1, record.size);

@@ -62,6 +62,12 @@ std::string SpoolPath(const std::string& path) {
   return (error ? std::filesystem::path("/tmp") : folder) / "pcrfs";
 }
 
+// A folder is not skipped for want of descriptors: what it holds can be packed.
+Result<std::optional<Skipped>> Unreadable(const std::string& path, Error error) {
+  if (error.code == ErrorCode::kBusy) return WithContext("folder " + Quoted(path), std::move(error));
+  return Skipped{SkipReason::kUnreadable, std::move(error.message)};
+}
+
 }  // namespace
 
 Attributes AttributesOf(const struct stat& status) { return {status.st_mode & 07777, Nanoseconds(status.st_mtim)}; }
@@ -116,7 +122,7 @@ Result<std::optional<Skipped>> SourceTree::Enter(const std::string& path) {
   const UniqueFd fd(openat(root_.get(), path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status;
   if (!fd.valid() || fstat(fd.get(), &status) != 0)
-    return Skipped{SkipReason::kUnreadable, SystemFail("cannot be opened", errno).value().message};
+    return Unreadable(path, SystemFail("cannot be opened", errno).value());
   const FileIdentity identity = IdentityOf(status);
   if (identity == options_.leave_out) return Skipped{SkipReason::kDataset, "it is the data set that is being written"};
   for (const Folder& folder : above_)
@@ -127,7 +133,7 @@ Result<std::optional<Skipped>> SourceTree::Enter(const std::string& path) {
   SortedSpool children(options_.spool, options_.memory);
   auto failure = ListChildren(fd.get(), path, children);
   if (!failure) return PassOn(std::move(failure));
-  if (*failure) return Skipped{SkipReason::kUnreadable, std::move((*failure)->message)};
+  if (*failure) return Unreadable(path, **std::move(failure));
   above_.push_back({path, AttributesOf(status), identity, std::move(children)});
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -290,6 +291,36 @@ TEST(Packer, LinksToTheKernelsOwnFilesAreReportedAndNotPackedAsEmpty) {
   EXPECT_THAT(observer.skipped, UnorderedElementsAre(Pair("version", HasSubstr("more than its size says")),
                                                      Pair("mem", HasSubstr("Input/output error"))));
   EXPECT_EQ(ReadBack(out / "set").files.size(), 1U);
+}
+
+TEST(Packer, WithTooFewDescriptorsItStopsAndLeavesNoFileOut) {
+  TempDir source, out;
+  for (int i = 0; i < 40; ++i)
+    WriteFile(source / ("a/b" + std::to_string(i % 4) + "/c/" + std::to_string(i)), std::to_string(i));
+  const auto open_now = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  PackOptions options;
+  options.jobs = 8;
+  options.record_images = 2;
+  int stopped = 0;
+  for (int spare = 0; spare < 16; ++spare) {
+    const std::string set = out / std::to_string(spare);
+    const rlimit few{static_cast<rlim_t>(open_now + spare), before.rlim_max};
+    Observer observer;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto summary = Pack(source.path(), set, options, observer);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_TRUE(observer.skipped.empty()) << spare << ": " << observer.skipped.begin()->first;
+    stopped += summary ? 0 : 1;
+    if (!summary) {
+      EXPECT_THAT(summary.error().message, HasSubstr("Too many open files"));
+      Observer going_on;
+      ASSERT_TRUE(Pack(source.path(), set, options, going_on)) << spare;
+    }
+    EXPECT_EQ(ReadBack(set).files.size(), 40U) << spare;
+  }
+  EXPECT_GT(stopped, 2);
 }
 
 TEST(Packer, UnreadableFilesAreReportedAndTheirFoldersStay) {
