@@ -87,9 +87,27 @@ Result<std::unique_ptr<FileSource>> FileSource::Open(const std::string& path, Ac
   return OpenAt(AT_FDCWD, path, access);
 }
 
+namespace {
+
+// Another process (a file server, mostly) has a lease on the file: the kernel asks for it back, and whoever does not
+// insist on an answer at once gets the file when it was given back or has run out.
+UniqueFd OpenLeased(int folder, const std::string& path) {
+  const UniqueFd named(openat(folder, path.c_str(), O_PATH | O_CLOEXEC));
+  struct stat status;
+  if (!named.valid() || fstat(named.get(), &status) != 0) return {};
+  if (!S_ISREG(status.st_mode)) {
+    errno = EWOULDBLOCK;
+    return {};
+  }
+  return UniqueFd(open(("/proc/self/fd/" + std::to_string(named.get())).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<FileSource>> FileSource::OpenAt(int folder, const std::string& path, Access access) {
   // O_NONBLOCK so that a FIFO without a writer is opened, seen and refused instead of waited for.
   UniqueFd fd(openat(folder, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid() && errno == EWOULDBLOCK) fd = OpenLeased(folder, path);
   if (!fd.valid()) return SystemFail("opening " + Quoted(path), errno);
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return SystemFail("looking at " + Quoted(path), errno);

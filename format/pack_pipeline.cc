@@ -51,7 +51,6 @@ PackSummary CountsOf(const LoneShard& shard) {
   return counts;
 }
 
-// Turns a shard's items into the shard. Nothing of it is left under its name when that fails.
 // Not for want of descriptors (kBusy), nor when all of the source is gone: a pack that goes on would leave out files
 // that are as they should be.
 Result<void> CheckSkippable(const PackJob& job, const Error& fault) {
@@ -59,6 +58,7 @@ Result<void> CheckSkippable(const PackJob& job, const Error& fault) {
   return job.source->CheckThere();
 }
 
+// Turns a shard's items into the shard. Nothing of it is left under its name when that fails.
 class ShardAssembly {
  public:
   ShardAssembly(const PackJob& job, PackReport& report, ShardUnderWay& shard)

@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <filesystem>
 
+#include "tests/support/fork.h"
 #include "tests/support/temp_dir.h"
 
 namespace pcrfs {
@@ -297,6 +301,40 @@ TEST(SyncDirectoryTest, NeedsAFolder) {
   EXPECT_TRUE(SyncDirectory(dir.path()).has_value());
   WriteFile(dir / "f", "x");
   EXPECT_FALSE(SyncDirectory(dir / "f").has_value());
+}
+
+// As a file server has while one of its clients has the file open.
+TEST(FileSourceTest, AFileThatAnotherProcessHasALeaseOnIsOpenedWhenThatGivesItBack) {
+  TempDir dir;
+  WriteFile(dir / "leased", "text");
+  std::array<int, 2> ready{};
+  ASSERT_EQ(pipe(ready.data()), 0);
+  const pid_t holder = testing::Fork();
+  if (holder == 0) {
+    const int fd = open((dir / "leased").c_str(), O_RDWR);
+    sigset_t asked;
+    sigemptyset(&asked);
+    sigaddset(&asked, SIGIO);
+    sigprocmask(SIG_BLOCK, &asked, nullptr);
+    const char leased = fcntl(fd, F_SETLEASE, F_WRLCK) == 0 ? 'y' : 'n';
+    if (write(ready[1], &leased, 1) != 1) _exit(1);
+    int signal = 0;
+    sigwait(&asked, &signal);
+    fcntl(fd, F_SETLEASE, F_UNLCK);
+    _exit(0);
+  }
+  char leased = 0;
+  ASSERT_EQ(read(ready[0], &leased, 1), 1);
+  if (leased == 'y') {
+    const auto file = FileSource::Open(dir / "leased", FileSource::Access::kSequential);
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_EQ((*file)->size(), 4U);
+  }
+  kill(holder, SIGKILL);
+  waitpid(holder, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  if (leased != 'y') GTEST_SKIP() << "no leases on this file system";
 }
 
 }  // namespace
