@@ -59,9 +59,11 @@ Result<std::unique_ptr<FileSource>> Dataset::OpenShard(size_t position) const {
   auto file = FileSource::Open(ShardPath(position), FileSource::Access::kRandom);
   const ShardRow& row = index_.rows[position];
   if (!file && file.error().code == ErrorCode::kNotFound) {
-    return Fail(ErrorCode::kNotFound,
-                "shard " + Quoted(ShardPath(position)) +
-                    " is missing from its data set; copy it back from where the data set came from");
+    return Fail(
+        ErrorCode::kNotFound,
+        "shard " + Quoted(ShardPath(position)) +
+            " is missing from its data set; copy it back from where the data set came from, or, if 'pcrfs compact' "
+            "deleted it, refresh the mount");
   }
   if (!file) return WithContext("shard " + row.name, std::move(file).error());
   if ((*file)->size() != row.file_size) {

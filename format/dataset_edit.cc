@@ -11,10 +11,10 @@ namespace pcrfs {
 namespace {
 
 Result<void> CheckFinished(const std::string& folder) {
-  for (const auto& [name, what] : {std::pair{kPackPlanName, "pack"}, std::pair{kAppendPlanName, "append"}}) {
+  for (const auto& [name, what] : {std::pair{kPackPlanName, "a pack"}, std::pair{kAppendPlanName, "an append"}}) {
     struct stat status;
     if (stat((folder + '/' + std::string(name)).c_str(), &status) == 0)
-      return Fail(ErrorCode::kInvalidArgument, "an " + std::string(what) + " to " + Quoted(folder) +
+      return Fail(ErrorCode::kInvalidArgument, std::string(what) + " to " + Quoted(folder) +
                                                    " was interrupted; repeat it first, so that it is finished");
   }
   return {};

@@ -27,8 +27,6 @@ ErrorCode CodeOfErrno(int errno_value) {
     case EDQUOT:
     case EFBIG:
       return ErrorCode::kNoSpace;
-    case EMFILE:
-    case ENFILE:
     case EBUSY:
     case EWOULDBLOCK:
       return ErrorCode::kBusy;
@@ -36,6 +34,10 @@ ErrorCode CodeOfErrno(int errno_value) {
       return ErrorCode::kStale;
     case EINTR:
       return ErrorCode::kInterrupted;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return ErrorCode::kShortage;
     case EINVAL:
     case ENAMETOOLONG:
     case ELOOP:

@@ -24,13 +24,14 @@ enum class ErrorCode {
   kIsDirectory,      // a file was asked for, a directory is there
   kPermission,       // the operating system refused
   kNoSpace,          // the device or quota is full
-  kBusy,             // locked by another process, or no descriptor left: worth trying again
+  kBusy,             // locked by another process
   kIo,               // reading or writing failed
   kDamaged,          // bytes contradict the format or their checksum
   kStale,            // the file was replaced or has shrunk since its index was read
   kUnsupported,      // legal, but of a version or kind this program does not read
   kLimit,            // beyond a limit of the format
   kInterrupted,      // the caller gave up while waiting
+  kShortage,         // no descriptors or memory left: says nothing of the file that was asked for
 };
 
 struct Error {

@@ -60,11 +60,12 @@ bool IsCurrent(const PlannedShard& planned, const EntriesByPath& entries, const 
 
 }  // namespace
 
-std::optional<LoneShard> FindKeptShard(const std::string& dataset, const PlannedShard& planned,
-                                       const PackSource& source, std::string* other) {
+Result<std::optional<LoneShard>> FindKeptShard(const std::string& dataset, const PlannedShard& planned,
+                                               const PackSource& source, std::string* other) {
   for (const bool has_images : {true, false}) {
     const std::string name = ShardFileName(planned.number, has_images);
     auto file = FileSource::Open(dataset + '/' + name, FileSource::Access::kSequential);
+    if (!file && file.error().code == ErrorCode::kShortage) return PassOn(std::move(file));
     if (!file) continue;
     auto shard = ReadLoneShard(**file, name);
     if (!shard) continue;

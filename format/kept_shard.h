@@ -17,10 +17,11 @@
 namespace pcrfs {
 
 // The shard with the number of `planned` in `dataset`, when it may stay: every checksum holds, it has exactly the
-// plan's paths and folders, and `source` has its files as they were packed. Nothing when it must be written anew.
+// plan's paths and folders, and `source` has its files as they were packed. Nothing when it must be written anew; an
+// error when it could not be looked at and may be whole.
 // `other`, if not null, is then the name of a readable shard there that holds other paths or contents, or stays empty.
-[[nodiscard]] std::optional<LoneShard> FindKeptShard(const std::string& dataset, const PlannedShard& planned,
-                                                     const PackSource& source, std::string* other = nullptr);
+[[nodiscard]] Result<std::optional<LoneShard>> FindKeptShard(const std::string& dataset, const PlannedShard& planned,
+                                                             const PackSource& source, std::string* other = nullptr);
 
 // Removes what lies under the shard's two possible names, apart from `kept`.
 [[nodiscard]] Result<void> RemoveShard(const std::string& dataset, uint64_t number, std::string_view kept = {});

@@ -59,11 +59,11 @@ Skipped WhySkipped(Error error) {
     switch (error.code) {
       case ErrorCode::kNotFound:
       case ErrorCode::kNotDirectory:
+      case ErrorCode::kIsDirectory:
         return SkipReason::kVanished;
       case ErrorCode::kStale:
         return SkipReason::kChanged;
       case ErrorCode::kInvalidArgument:  // FileSource takes regular files only
-      case ErrorCode::kIsDirectory:
         return SkipReason::kSpecialFile;
       case ErrorCode::kLimit:
         return SkipReason::kOverLimits;

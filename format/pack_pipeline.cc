@@ -51,11 +51,13 @@ PackSummary CountsOf(const LoneShard& shard) {
   return counts;
 }
 
-// Not for want of descriptors (kBusy), nor when all of the source is gone: a pack that goes on would leave out files
-// that are as they should be.
-Result<void> CheckSkippable(const PackJob& job, const Error& fault) {
-  if (fault.code == ErrorCode::kBusy) return tl::unexpected<Error>(fault);
-  return job.source->CheckThere();
+// What becomes of a file that could not be read: it is skipped, but not for want of descriptors or memory, nor when all
+// of the source is gone: a pack that goes on would leave out files that are as they should be.
+Result<void> SkipUnreadable(const PackJob& job, PackReport& report, const std::string& path, Error why) {
+  if (why.code == ErrorCode::kShortage) return tl::unexpected<Error>(std::move(why));
+  if (auto there = job.source->CheckThere(); !there) return there;
+  report.Skipped(path, WhySkipped(std::move(why)));
+  return {};
 }
 
 // Turns a shard's items into the shard. Nothing of it is left under its name when that fails.
@@ -124,9 +126,7 @@ class ShardAssembly {
       }
       if (fault->code != ErrorCode::kStale) break;
     }
-    if (auto skippable = CheckSkippable(job_, *fault); !skippable) return skippable;
-    report_.Skipped(item.path, WhySkipped(*std::move(fault)));
-    return {};
+    return SkipUnreadable(job_, report_, item.path, *std::move(fault));
   }
 
   // From memory, or opened again, with the attributes that it has now.
@@ -321,7 +321,9 @@ class PackPipeline {
   // Looks for the shard among those of an earlier pack, and leaves nothing else under its names.
   Result<void> FindKept(ShardUnderWay& shard) {
     std::string other;
-    shard.kept = FindKeptShard(job_.dataset, shard.plan, *job_.source, &other);
+    auto kept = FindKeptShard(job_.dataset, shard.plan, *job_.source, &other);
+    if (!kept) return PassOn(std::move(kept));
+    shard.kept = *std::move(kept);
     if (!shard.kept && !other.empty() && !job_.source->planned())
       return Fail(ErrorCode::kInvalidArgument,
                   "what comes now is not what " + Quoted(job_.dataset + '/' + other) +
@@ -342,10 +344,8 @@ class PackPipeline {
     const SourceRecord& record = shard->plan.items[i];
     HeldContent held = shard->held.empty() ? HeldContent() : std::exchange(shard->held[i], {});
     shard->items[i] = MakePackItem(*job_.source, record, std::move(held), job_.encode, encode_memory_);
-    if (const auto* error = std::get_if<Error>(&shard->items[i])) {
-      if (auto skippable = CheckSkippable(job_, *error); !skippable) return skippable;
-      report_.Skipped(record.path, WhySkipped(*error));
-    }
+    if (const auto* error = std::get_if<Error>(&shard->items[i]))
+      if (auto skipped = SkipUnreadable(job_, report_, record.path, *error); !skipped) return skipped;
     report_.Done(1, record.size);
     {
       const std::lock_guard lock(mutex_);

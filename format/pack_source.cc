@@ -30,12 +30,6 @@ bool FolderSource::IsCurrent(const SourceRecord& item, const Entry& entry) const
          AttributesOf(status) == entry.attributes;
 }
 
-Result<void> FolderSource::CheckThere() const {
-  struct stat opened, named;
-  if (fstat(folder_, &opened) != 0 || stat(path_.c_str(), &named) != 0)
-    return SystemFail("the source folder " + Quoted(path_) + " cannot be reached any more", errno);
-  if (opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return {};
-  return Fail(ErrorCode::kNotFound, "the source folder " + Quoted(path_) + " was replaced meanwhile");
-}
+Result<void> FolderSource::CheckThere() const { return CheckSourceThere(folder_, path_); }
 
 }  // namespace pcrfs

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,25 +63,35 @@ std::string SpoolPath(const std::string& path) {
   return (error ? std::filesystem::path("/tmp") : folder) / "pcrfs";
 }
 
-// A folder is not skipped for want of descriptors: what it holds can be packed.
-Result<std::optional<Skipped>> Unreadable(const std::string& path, Error error) {
-  if (error.code == ErrorCode::kBusy) return WithContext("folder " + Quoted(path), std::move(error));
-  return Skipped{SkipReason::kUnreadable, std::move(error.message)};
-}
-
 }  // namespace
 
 Attributes AttributesOf(const struct stat& status) { return {status.st_mode & 07777, Nanoseconds(status.st_mtim)}; }
 
-SourceTree::SourceTree(UniqueFd root, ListingOptions options, OnSkipped on_skipped)
-    : root_(std::move(root)), options_(std::move(options)), on_skipped_(std::move(on_skipped)) {
+Result<void> CheckSourceThere(int folder, const std::string& path) {
+  struct stat opened, named;
+  struct statvfs system;
+  if (fstat(folder, &opened) != 0 || stat(path.c_str(), &named) != 0)
+    return SystemFail("the source folder " + Quoted(path) + " cannot be reached any more", errno);
+  if (opened.st_dev != named.st_dev || opened.st_ino != named.st_ino)
+    return Fail(ErrorCode::kNotFound, "the source folder " + Quoted(path) + " was replaced meanwhile");
+  // A network or FUSE file system whose server is gone may still answer stat from what the kernel remembers.
+  if (fstatvfs(folder, &system) != 0 && errno != ENOSYS && errno != EACCES && errno != EPERM)
+    return SystemFail("the file system of the source folder " + Quoted(path) + " cannot be reached any more", errno);
+  return {};
+}
+
+SourceTree::SourceTree(UniqueFd root, std::string source, ListingOptions options, OnSkipped on_skipped)
+    : root_(std::move(root)),
+      source_(std::move(source)),
+      options_(std::move(options)),
+      on_skipped_(std::move(on_skipped)) {
   options_.spool = SpoolPath(options_.spool);
 }
 
 Result<SourceTree> SourceTree::Open(const std::string& source, ListingOptions options, OnSkipped on_skipped) {
   UniqueFd root(open(source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.valid()) return SystemFail("cannot open the source folder " + Quoted(source), errno);
-  SourceTree tree(std::move(root), std::move(options), std::move(on_skipped));
+  SourceTree tree(std::move(root), source, std::move(options), std::move(on_skipped));
   auto skipped = tree.Enter("");
   if (!skipped) return PassOn(std::move(skipped));
   if (*skipped) return Fail(ErrorCode::kIo, "source folder " + Quoted(source) + ": " + (*skipped)->detail);
@@ -121,8 +132,7 @@ Result<std::optional<SourceRecord>> SourceTree::Next() {
 Result<std::optional<Skipped>> SourceTree::Enter(const std::string& path) {
   const UniqueFd fd(openat(root_.get(), path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status;
-  if (!fd.valid() || fstat(fd.get(), &status) != 0)
-    return Unreadable(path, SystemFail("cannot be opened", errno).value());
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) return Unreadable("it cannot be opened", errno);
   const FileIdentity identity = IdentityOf(status);
   if (identity == options_.leave_out) return Skipped{SkipReason::kDataset, "it is the data set that is being written"};
   for (const Folder& folder : above_)
@@ -131,16 +141,24 @@ Result<std::optional<Skipped>> SourceTree::Enter(const std::string& path) {
                                                   (folder.path.empty() ? "the source folder" : Quoted(folder.path)) +
                                                   ", which holds it"};
   SortedSpool children(options_.spool, options_.memory);
-  auto failure = ListChildren(fd.get(), path, children);
-  if (!failure) return PassOn(std::move(failure));
-  if (*failure) return Unreadable(path, **std::move(failure));
+  auto skipped = ListChildren(fd.get(), path, children);
+  if (!skipped || *skipped) return skipped;
   above_.push_back({path, AttributesOf(status), identity, std::move(children)});
   return std::nullopt;
 }
 
-Result<std::optional<Error>> SourceTree::ListChildren(int fd, const std::string& path, SortedSpool& children) {
+Result<Skipped> SourceTree::Unreadable(std::string_view what, int error) const {
+  auto failed = SystemFail(what, error).value();
+  if (failed.code == ErrorCode::kShortage)
+    return WithContext("listing the source folder " + Quoted(source_), std::move(failed));
+  if (auto there = CheckSourceThere(root_.get(), source_); !there) return PassOn(std::move(there));
+  return Skipped{failed.code == ErrorCode::kNotFound ? SkipReason::kVanished : SkipReason::kUnreadable,
+                 std::move(failed.message)};
+}
+
+Result<std::optional<Skipped>> SourceTree::ListChildren(int fd, const std::string& path, SortedSpool& children) {
   const Directory directory = OpenDirectory(fd);
-  if (!directory) return SystemFail("cannot be listed", errno).value();
+  if (!directory) return Unreadable("it cannot be listed", errno);
   ByteWriter value;
   while (true) {
     errno = 0;
@@ -149,14 +167,15 @@ Result<std::optional<Error>> SourceTree::ListChildren(int fd, const std::string&
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
     const auto child = Inspect(fd, path, name);
-    if (!child) continue;
+    if (!child) return tl::unexpected(child.error());
+    if (!*child) continue;
     value.Clear();
-    value.U64(child->size);
-    value.U32(child->attributes.mode);
-    value.U64(static_cast<uint64_t>(child->attributes.mtime_ns));
-    if (auto added = children.Add(AsBytes(child->key), value.bytes()); !added) return PassOn(std::move(added));
+    value.U64((*child)->size);
+    value.U32((*child)->attributes.mode);
+    value.U64(static_cast<uint64_t>((*child)->attributes.mtime_ns));
+    if (auto added = children.Add(AsBytes((*child)->key), value.bytes()); !added) return PassOn(std::move(added));
   }
-  if (errno != 0) return SystemFail("cannot be listed", errno).value();
+  if (errno != 0) return Unreadable("it cannot be listed", errno);
   return std::nullopt;
 }
 
@@ -178,11 +197,11 @@ Result<std::optional<SourceTree::Child>> SourceTree::NextChild(Folder& folder) {
 }
 
 // What `name` is, links followed; nothing, and a report, when it cannot be packed.
-std::optional<SourceTree::Child> SourceTree::Inspect(int fd, const std::string& path, const std::string& name) {
+Result<std::optional<SourceTree::Child>> SourceTree::Inspect(int fd, const std::string& path, const std::string& name) {
   const std::string full = Joined(path, name);
   const auto skip = [&](SkipReason reason, std::string detail) {
     on_skipped_(full, {reason, std::move(detail)});
-    return std::nullopt;
+    return Result<std::optional<Child>>();
   };
   if (name.size() > kMaxNameBytes) return skip(SkipReason::kOverLimits, "its name is longer than 255 bytes");
   if (full.size() > kMaxPathBytes) return skip(SkipReason::kOverLimits, "its path is longer than 4,095 bytes");
@@ -198,7 +217,9 @@ std::optional<SourceTree::Child> SourceTree::Inspect(int fd, const std::string& 
     const bool dangling = error == ENOENT && fstatat(fd, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0;
     if (dangling) return skip(SkipReason::kBrokenLink, "it is a symbolic link to something that does not exist");
     if (error == ELOOP) return skip(SkipReason::kBrokenLink, "it is a symbolic link that leads in a circle");
-    return skip(SkipReason::kUnreadable, SystemFail("it cannot be looked at", error).value().message);
+    auto why = Unreadable("it cannot be looked at", error);
+    if (!why) return PassOn(std::move(why));
+    return skip(why->reason, std::move(why->detail));
   }
   const Attributes attributes = AttributesOf(status);
   if (S_ISDIR(status.st_mode)) return Child{name + '/', 0, attributes};

@@ -61,6 +61,11 @@ struct FileIdentity {
 };
 
 [[nodiscard]] Attributes AttributesOf(const struct stat& status);
+
+// An error when `folder`, the source folder opened under the name `path`, is not there any more or answers no more:
+// what then fails in it says nothing of single files.
+[[nodiscard]] Result<void> CheckSourceThere(int folder, const std::string& path);
+
 // `path` relative to SOURCE, raw bytes; the detail does not name it.
 using OnSkipped = std::function<void(const std::string& path, const Skipped& why)>;
 
@@ -97,18 +102,21 @@ class SourceTree {
     bool announced = false;     // its record was given out
   };
 
-  SourceTree(UniqueFd root, ListingOptions options, OnSkipped on_skipped);
+  SourceTree(UniqueFd root, std::string source, ListingOptions options, OnSkipped on_skipped);
 
   // Why the folder cannot be packed; an error ends the listing.
   Result<std::optional<Skipped>> Enter(const std::string& path);
   // The value is why the folder cannot be listed, or nothing.
-  Result<std::optional<Error>> ListChildren(int fd, const std::string& path, SortedSpool& children);
-  std::optional<Child> Inspect(int fd, const std::string& path, const std::string& name);
+  Result<std::optional<Skipped>> ListChildren(int fd, const std::string& path, SortedSpool& children);
+  Result<std::optional<Child>> Inspect(int fd, const std::string& path, const std::string& name);
+  // What is to be reported of a path of SOURCE that cannot be read, unless more than that path is at fault.
+  [[nodiscard]] Result<Skipped> Unreadable(std::string_view what, int error) const;
   Result<std::optional<Child>> NextChild(Folder& folder);
   void Announce(SourceRecord item);
   void Leave();
 
   UniqueFd root_;
+  std::string source_;
   ListingOptions options_;
   OnSkipped on_skipped_;
   uint64_t excluded_ = 0;

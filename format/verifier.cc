@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <unordered_set>
@@ -39,8 +40,9 @@ class Verification {
 
   Result<VerifySummary> Run() {
     RunOnThreads(options_.jobs, [this] {
-      for (size_t i = next_++; i < dataset_.shard_count(); i = next_++) CheckShard(i);
+      for (size_t i = next_++; i < dataset_.shard_count() && !failed_; i = next_++) CheckShard(i);
     });
+    if (failed_) return tl::unexpected<Error>(*std::move(failure_));
     paths_.Find(dataset_, [this](const Error& fault) { Fault(fault); });
     if (auto found = FindUnlisted(); !found) return PassOn(std::move(found));
     return std::move(summary_);
@@ -92,6 +94,11 @@ class Verification {
 
   void Fault(const Error& fault) {
     const std::lock_guard lock(mutex_);
+    if (fault.code == ErrorCode::kShortage) {
+      failure_ = fault;
+      failed_ = true;
+      return;
+    }
     ++summary_.faults;
     on_fault_(fault);
   }
@@ -102,11 +109,13 @@ class Verification {
   const std::function<void(const Error&)>& on_fault_;
   const std::function<void(const VerifyProgress&)>& on_progress_;
   std::atomic<size_t> next_ = 0;
+  std::atomic<bool> failed_ = false;
   // A thread waits for the second while it holds some of the first, never the other way round.
   MemoryGate index_memory_{kVerifyIndexBytes};
   MemoryGate restore_memory_{kVerifyRestoreBytes};
 
-  std::mutex mutex_;  // guards what follows, and the calls of the two functions
+  std::mutex mutex_;              // guards what follows, and the calls of the two functions
+  std::optional<Error> failure_;  // what is no fault of the data set
   VerifySummary summary_;
   VerifyProgress progress_;
   PathConflicts paths_;

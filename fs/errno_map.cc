@@ -24,6 +24,7 @@ int ErrnoOf(ErrorCode code) {
       return EBUSY;
     case ErrorCode::kIo:
     case ErrorCode::kDamaged:
+    case ErrorCode::kShortage:
       return EIO;
     case ErrorCode::kStale:
       return ESTALE;

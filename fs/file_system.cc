@@ -100,6 +100,8 @@ Result<FileSystem::Place> FileSystem::Locate(Ino ino) const {
   return Place{Place::Kind::kNode, ino.node(), *tree};
 }
 
+void FileSystem::StepBack() const { store_->StepBack(); }
+
 std::vector<Tree> FileSystem::Trees() const {
   if (view_.root_tree) return {*view_.root_tree};
   std::vector<Tree> trees;

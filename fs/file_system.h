@@ -105,6 +105,9 @@ class FileSystem {
   // Of the tree that `ino` lies in; for the root of several levels, of the highest.
   [[nodiscard]] Result<StatFs> GetStatFs(Ino ino) const;
 
+  // Keeps fewer shards open from now on, since another state of the data set is asked for most files.
+  void StepBack() const;
+
   // The trees that are shown; and the number of a node of the catalog in one of them.
   [[nodiscard]] std::vector<Tree> Trees() const;
   [[nodiscard]] Ino InoOf(uint64_t node, Tree tree) const;

@@ -25,7 +25,7 @@ constexpr uint64_t kShareOf4 = 3;
 constexpr std::chrono::seconds kWaitForDescriptor{2};
 constexpr std::chrono::milliseconds kLookForDescriptor{5};
 
-size_t MaxOpenShards() {
+size_t DescriptorsForShards() {
   RaiseDescriptorLimit();
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kReservedDescriptors;
@@ -56,9 +56,9 @@ struct ShardSet::Impl {
 
   Impl(size_t count, Opener shard_opener, const ShardSetOptions& options)
       : opener(std::move(shard_opener)),
-        max_open(std::max<size_t>(1, options.max_open == 0 ? MaxOpenShards() : options.max_open)),
         try_again(options.try_again),
         slots(count),
+        max_open(std::max<size_t>(1, options.max_open == 0 ? DescriptorsForShards() / 2 : options.max_open)),
         prefetcher({options.memory_for_prefixes ? options.memory_for_prefixes
                                                 : [] { return AvailableMemory() / 4 * kShareOf4; },
                     [this](size_t position) { return LastUsed(position); },
@@ -80,12 +80,12 @@ struct ShardSet::Impl {
   bool CloseUnread();
 
   Opener opener;
-  const size_t max_open;
   const std::chrono::milliseconds try_again;
   std::vector<Slot> slots;
   std::array<std::mutex, 64> mutexes;  // slot i is guarded by Mutex(i); taken after open_mutex, never before
   std::mutex open_mutex;
-  std::vector<size_t> open;  // positions of slots with a source, guarded by open_mutex
+  size_t max_open;           // guarded by open_mutex, as are the next two
+  std::vector<size_t> open;  // positions of slots with a source
   size_t hand = 0;           // in `open`: where the search for one to close goes on
   Prefetcher prefetcher;     // last: its thread looks at the slots
 };
@@ -209,7 +209,7 @@ Result<std::shared_ptr<const ByteSource>> ShardSet::Open(size_t position) {
   const auto deadline = std::chrono::steady_clock::now() + kWaitForDescriptor;
   for (;;) {
     auto opened = OpenOnce(position);
-    if (opened || opened.error().code != ErrorCode::kBusy) return opened;
+    if (opened || opened.error().code != ErrorCode::kShortage) return opened;
     if (impl_->CloseUnread()) continue;
     if (std::chrono::steady_clock::now() >= deadline) return opened;
     std::this_thread::sleep_for(kLookForDescriptor);
@@ -254,6 +254,13 @@ void ShardSet::Replace(size_t position, const std::shared_ptr<const ByteSource>&
   if (slot.source != failed) return;
   closed = std::exchange(slot.source, fresh);
   slot.level = 0;  // of this one nothing was read ahead
+}
+
+void ShardSet::StepBack() {
+  std::vector<std::shared_ptr<const ByteSource>> closed;  // after the lock: it may wait for the store
+  const std::lock_guard lock(impl_->open_mutex);
+  impl_->max_open = std::max<size_t>(1, impl_->max_open / 2);
+  while (impl_->open.size() > impl_->max_open) closed.push_back(impl_->CloseOne(Impl::Which::kAny));
 }
 
 void ShardSet::WaitForReadAhead() { impl_->prefetcher.Drain(); }

@@ -9,7 +9,7 @@
 // it.
 //
 // Ownership: owns descriptors and the helper thread. Thread safety: all methods from any number of threads.
-// Errors: what the opener gives, with kBusy for want of descriptors, and kStale (another size than the catalog was
+// Errors: what the opener gives, with kShortage for want of descriptors, and kStale (another size than the catalog was
 // built from).
 #ifndef PCRFS_FS_SHARD_SET_H_
 #define PCRFS_FS_SHARD_SET_H_
@@ -35,7 +35,9 @@ struct ShardFacts {
 };
 
 struct ShardSetOptions {
-  size_t max_open = 0;  // shards kept open; 0 = what RLIMIT_NOFILE allows, after raising it to its hard limit
+  // Shards kept open. 0 = half of what RLIMIT_NOFILE allows, after raising it to its hard limit; the other half is for
+  // the sets that StepBack was called for, two of them.
+  size_t max_open = 0;
   // Bytes of memory that prefixes may take now; asked at most once a second, by the helper thread.
   std::function<uint64_t()> memory_for_prefixes;
   // What failed, and what the memory did not allow, is tried again after this long.
@@ -68,6 +70,9 @@ class ShardSet {
   // `fresh` is used from now on, if `failed` is still in use.
   void Replace(size_t position, const std::shared_ptr<const ByteSource>& failed,
                const std::shared_ptr<const ByteSource>& fresh);
+
+  // Half as many shards are kept open from now on: another set is asked for most files.
+  void StepBack();
 
   // Returns when all read-ahead that was set going is done. For tests.
   void WaitForReadAhead();

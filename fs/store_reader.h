@@ -57,6 +57,7 @@ class StoreReader {
   [[nodiscard]] bool ReadAtHand(const Part& part, MutableByteSpan out);
 
   [[nodiscard]] const ShardSet& shards() const { return *shards_; }
+  void StepBack() { shards_->StepBack(); }
 
  private:
   using Shard = std::shared_ptr<const ByteSource>;

@@ -67,6 +67,7 @@ Result<Generations::Change> Generations::Replace(std::shared_ptr<const FileSyste
   States states{now};
   // One that the new state holds all nodes of will not be asked.
   const bool needed = *same < LastNode(before->files());
+  before->files().StepBack();
   const std::lock_guard lock(mutex_);
   for (const auto& state : *states_)
     if (states.size() <= kKept && (needed || state != before)) states.push_back(state);

@@ -13,8 +13,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kListing = "listing", kPacking = "packing";
 
-double Rounded(double value, double step) { return std::round(value / step) * step; }
-Json OrNull(std::optional<double> value, double step) { return value ? Json(Rounded(*value, step)) : Json(); }
+// By a whole number, so that what is printed is short.
+double Rounded(double value, double parts_of_one) { return std::round(value * parts_of_one) / parts_of_one; }
+Json OrNull(std::optional<double> value) { return value ? Json(std::round(*value)) : Json(); }
 
 void Tell(const Json& line) { (void)Print(line.dump() + "\n"); }
 
@@ -55,7 +56,7 @@ bool PackProgressView::Due(std::string_view phase) {
 void PackProgressView::Listing(uint64_t files, uint64_t bytes) {
   if (!Due(kListing)) return;
   if (as_json_)
-    Tell({{"phase", kListing}, {"files", files}, {"bytes", bytes}, {"seconds", Rounded(seconds(), 0.01)}});
+    Tell({{"phase", kListing}, {"files", files}, {"bytes", bytes}, {"seconds", Rounded(seconds(), 100)}});
   else
     line_.Show("listing: " + Counted(files, "file") + ", " + HumanBytes(static_cast<double>(bytes)));
 }
@@ -70,9 +71,9 @@ void PackProgressView::Packing(const PackProgress& progress) {
           {"files_total", progress.files_total},
           {"bytes_done", progress.bytes_done},
           {"bytes_total", progress.bytes_total},
-          {"bytes_per_second", OrNull(packing_.bytes_per_second(), 1)},
-          {"seconds_left", OrNull(packing_.seconds_left(), 1)},
-          {"seconds", Rounded(seconds(), 0.01)}});
+          {"bytes_per_second", OrNull(packing_.bytes_per_second())},
+          {"seconds_left", OrNull(packing_.seconds_left())},
+          {"seconds", Rounded(seconds(), 100)}});
   else
     line_.Show(std::to_string(progress.files_done) + " of " + Counted(progress.files_total, "file") + ", " +
                packing_.Text());
@@ -88,7 +89,7 @@ std::string PackSummaryJson(const PackSummary& summary, double seconds) {
   line["shards"] = summary.shards;
   line["source_bytes"] = summary.source_bytes;
   line["stored_bytes"] = summary.stored_bytes;
-  line["seconds"] = Rounded(seconds, 0.01);
+  line["seconds"] = Rounded(seconds, 100);
   return line.dump() + "\n";
 }
 
@@ -100,8 +101,8 @@ std::string PackEstimateJson(const PackEstimate& estimate) {
   line["tried"]["source_bytes"] = estimate.tried.source_bytes;
   line["tried"]["stored_bytes"] = estimate.tried.stored_bytes;
   line["shards"] = estimate.shards;
-  line["stored_bytes"] = Rounded(estimate.stored_bytes, 1);
-  line["seconds"] = Rounded(estimate.seconds, 1);
+  line["stored_bytes"] = std::round(estimate.stored_bytes);
+  line["seconds"] = std::round(estimate.seconds);
   return line.dump() + "\n";
 }
 

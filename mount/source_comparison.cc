@@ -84,8 +84,9 @@ class Comparison {
 
   Result<SourceComparison> Run(unsigned jobs) {
     RunOnThreads(jobs, [this] {
-      for (size_t i = next_++; i < dataset_.shard_count(); i = next_++) CompareShard(i);
+      for (size_t i = next_++; i < dataset_.shard_count() && !failed_; i = next_++) CompareShard(i);
     });
+    if (failed_) return tl::unexpected<Error>(*std::move(failure_));
     if (auto found = FindUnpacked(); !found) return PassOn(std::move(found));
     return totals_;
   }
@@ -95,6 +96,7 @@ class Comparison {
     auto source = dataset_.OpenShard(position);
     auto index = source ? dataset_.ReadShardIndex(position, **source) : PassOn(std::move(source));
     if (!index) {
+      if (StopsAt(index.error())) return;
       shards_unread_ = true;
       return Differ("shard " + Quoted(dataset_.index().rows[position].name) +
                     " cannot be read, so its files were not compared: " + index.error().message);
@@ -111,15 +113,17 @@ class Comparison {
 
   void CompareFolder(const std::string& path) {
     struct stat status {};
-    if (fstatat(source_.get(), path.c_str(), &status, 0) != 0)
-      Differ("the folder " + Quoted(path) + " is in the data set, but cannot be found in the source: " +
-             SystemFail("looking at it", errno).value().message);
-    else if (!S_ISDIR(status.st_mode))
+    if (fstatat(source_.get(), path.c_str(), &status, 0) != 0) {
+      const Error error = SystemFail("looking at it", errno).value();
+      if (StopsAt(error)) return;
+      Differ("the folder " + Quoted(path) + " is in the data set, but cannot be found in the source: " + error.message);
+    } else if (!S_ISDIR(status.st_mode))
       Differ(Quoted(path) + " is a folder in the data set and none in the source");
   }
 
   void CompareFile(const ByteSource& shard, const Entry& entry, const std::string& path) {
     const auto file = SourceFile::Open(source_.get(), path);
+    if (!file && StopsAt(file.error())) return;
     if (!file && file.error().code == ErrorCode::kNotFound)
       return Differ(Quoted(path) + " is in the data set, but not in the source");
     if (!file) return Differ(Quoted(path) + " cannot be read in the source: " + file.error().message);
@@ -127,8 +131,10 @@ class Comparison {
       return Differ(Quoted(path) + " has " + std::to_string((*file)->size()) + " bytes in the source, but " +
                     std::to_string(entry.source_size) + " when it was packed");
     const bool converted = entry.layout.kind == EntryKind::kImage && !entry.layout.kept;
-    if (auto same = converted ? CompareImage(shard, entry, **file) : CompareDigest(entry, DigestOf(**file)); !same)
+    if (auto same = converted ? CompareImage(shard, entry, **file) : CompareDigest(entry, DigestOf(**file)); !same) {
+      if (same.error().code != ErrorCode::kDamaged && StopsAt(same.error())) return;
       return Differ(Quoted(path) + " " + same.error().message);
+    }
     Compared(entry.source_size);
   }
 
@@ -219,6 +225,17 @@ class Comparison {
     for (const std::string& folder : index.directories) paths_.Add(folder + '/');
   }
 
+  // Whether an error says nothing of the two that are compared; it then ends the comparison.
+  bool StopsAt(const Error& error) {
+    Result<void> there;
+    if (error.code != ErrorCode::kShortage) there = CheckSourceThere(source_.get(), source_path_);
+    if (error.code != ErrorCode::kShortage && there) return false;
+    const std::lock_guard lock(mutex_);
+    failure_ = there ? error : there.error();
+    failed_ = true;
+    return true;
+  }
+
   void Differ(const std::string& sentence) {
     const std::lock_guard lock(mutex_);
     ++totals_.differences;
@@ -245,9 +262,11 @@ class Comparison {
   MemoryGate memory_{kDecodeBytes};
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> shards_unread_ = false;
+  std::atomic<bool> failed_ = false;
   uint64_t bytes_total_ = 0;
 
-  std::mutex mutex_;  // guards what follows, and the calls of the two functions
+  std::mutex mutex_;              // guards what follows, and the calls of the two functions
+  std::optional<Error> failure_;  // why it was ended
   PathSet paths_;
   SourceComparison totals_;
   uint64_t bytes_done_ = 0;

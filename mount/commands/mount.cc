@@ -172,8 +172,10 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   FaultLog faults([](std::string_view line) { Log(LogLevel::kError, line); });
   auto opened = OpenFileSystem(command, faults);
   if (!opened) return tl::unexpected(opened.error());
-  const std::shared_ptr<const FileSystem> files = *std::move(opened);
-  MountState state(files, Facts(command, *files));
+  const std::string sentence = MountedSentence(command, **opened);
+  ControlFacts facts = Facts(command, **opened);
+  // Nobody but the state holds it, so that it is closed once refreshes have replaced it.
+  MountState state(std::shared_ptr<const FileSystem>(*std::move(opened)), std::move(facts));
   const auto session = MountAlone(state, command);
   if (!session) return tl::unexpected(session.error());
   Refresher refresher(state.generations, **session,
@@ -187,7 +189,6 @@ Result<void> ServeMount(const MountCommand& command, const Ready& ready) {
   };
   signals.Attach(stop, [&] { refresher.Ask([](const RefreshOutcome&) {}); });
 
-  const std::string sentence = MountedSentence(command, *files);
   Result<void> probed;
   std::thread attendant([&] {
     probed = (*session)->Probe();

@@ -169,6 +169,8 @@ Result<int> Run(const PackCommand& command) {
   if (!summary && summary.error().code == ErrorCode::kNoSpace)
     return Fail(ErrorCode::kNoSpace, summary.error().message +
                                          "; make room and repeat the same command, which goes on where this one ended");
+  if (!summary && summary.error().code == ErrorCode::kShortage)
+    return Fail(ErrorCode::kShortage, summary.error().message + "; the same command goes on where this one ended");
   if (!summary) return tl::unexpected(summary.error());
   if (summary->skipped > 0)
     Complain("skipped " +

@@ -31,9 +31,9 @@ TEST(ErrorTest, SystemErrorsKeepTheirMeaning) {
 
 TEST(ErrorTest, WantOfDescriptorsSaysWhichLimit) {
   const Error own = SystemFail("open 'x'", EMFILE).value(), all = SystemFail("open 'x'", ENFILE).value();
-  EXPECT_EQ(own.code, ErrorCode::kBusy);
+  EXPECT_EQ(own.code, ErrorCode::kShortage);
   EXPECT_NE(own.message.find("'ulimit -n' is the limit"), std::string::npos) << own.message;
-  EXPECT_EQ(all.code, ErrorCode::kBusy);
+  EXPECT_EQ(all.code, ErrorCode::kShortage);
   EXPECT_NE(all.message.find("fs.file-max"), std::string::npos) << all.message;
 }
 

@@ -47,7 +47,7 @@ class Shards {
   ShardSet::Opener opener() {
     return [this](size_t position) -> Result<std::unique_ptr<ByteSource>> {
       ++opened_;
-      if (open_ >= descriptors_) return Fail(ErrorCode::kBusy, "Too many open files");
+      if (open_ >= descriptors_) return Fail(ErrorCode::kShortage, "Too many open files");
       if (position == fails_) return Fail(ErrorCode::kIo, "cannot be opened");
       auto forwarding = std::make_unique<Forwarding>(*this, position);
       return std::unique_ptr<ByteSource>(std::move(forwarding));
@@ -139,6 +139,19 @@ TEST(ShardSetTest, ClosesShardsNotUsedLately) {
       ASSERT_LE(shards.open(), 4);
     }
   EXPECT_LT(shards.opened(), 100) << "shard 0 hardly ever, or it were 190";
+}
+
+TEST(ShardSetTest, ASetThatStepsBackKeepsHalfAsManyOpenAndReadsAllTheSame) {
+  Shards shards(20);
+  ShardSet set(shards.facts(), shards.opener(), Options(kPlenty, 8));
+  for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(set.Use(i, std::nullopt));
+  EXPECT_EQ(shards.open(), 8);
+  set.StepBack();
+  EXPECT_EQ(shards.open(), 4);
+  for (size_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(set.Use(i, std::nullopt));
+    ASSERT_LE(shards.open(), 4);
+  }
 }
 
 TEST(ShardSetTest, AShardThatWasClosedStaysForWhoeverHoldsIt) {

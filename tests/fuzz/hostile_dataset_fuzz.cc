@@ -322,7 +322,8 @@ void TryToKeep(const std::string& dataset, const ShardRow& row, const std::vecto
     planned.directories.push_back({lone->index.directories[i], lone->index.directory_attributes.at(i + 1)});
   for (const Entry& entry : lone->index.entries)
     planned.items.push_back({SourceKind::kFile, EntryPath(lone->index, entry), entry.source_size, entry.attributes});
-  const auto kept = FindKeptShard(dataset, planned, AnySource(labels));
+  const auto found = FindKeptShard(dataset, planned, AnySource(labels));
+  const auto kept = found ? *found : std::nullopt;
   if (!kept) return;
   CheckShardContent(
       **file, kept->row, kept->index, LabelMap(labels), nullptr,

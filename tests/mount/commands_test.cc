@@ -70,6 +70,37 @@ TEST_F(CommandsTest, PackCountsWhatItSkips) {
   EXPECT_THAT(packed.err, HasSubstr("skipped 3 files and folders that"));
 }
 
+TEST_F(CommandsTest, TooFewDescriptorsEndAPackThatThenGoesOnAndAreNoReasonToSkipFiles) {
+  const ProgramResult result = photos_.RunAlone(R"(
+    for limit in 7 8 9 10 12 14; do
+      rm -rf "$scratch/d"
+      if (ulimit -n $limit; exec "$pcrfs" pack "$dataset/../photos" "$scratch/d" --record-images 5 --jobs 16)           2>"$scratch/err"; then continue; fi
+      grep 'Too many open files' "$scratch/err"
+      if grep skipped "$scratch/err"; then exit 1; fi
+      "$pcrfs" pack "$dataset/../photos" "$scratch/d" --record-images 5
+      diff -r "$dataset" "$scratch/d"
+    done
+  )");
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Too many open files"));
+}
+
+TEST_F(CommandsTest, TooFewDescriptorsAreNoDamage) {
+  const ProgramResult result = photos_.RunAlone(R"(
+    for limit in 6 7 8 9 10; do
+      status=0
+      (ulimit -n $limit; exec "$pcrfs" verify "$dataset" --jobs 8) 2>>"$scratch/err" || status=$?
+      test $status != 3
+      status=0
+      (ulimit -n $limit; exec "$pcrfs" verify "$dataset" --jobs 8 --source "$dataset/../photos") 2>>"$scratch/err" ||
+          status=$?
+      test $status != 3
+    done
+    grep -c 'Too many open files' "$scratch/err"
+  )");
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+}
+
 TEST_F(CommandsTest, PackRefusesWhatItMust) {
   ExpectFailure(Pcrfs({"pack", photos_ / "none", photos_ / "again"}), "none");
   ExpectFailure(Pcrfs({"pack", photos_.source(), photos_.source() + "/inside"}), "inside");

@@ -405,6 +405,30 @@ TEST_F(RefreshTest, RemovesAndCompactsUnderALiveMountWhileReadersRun) {
   ExpectLikeAFreshMount();
 }
 
+TEST_F(RefreshTest, ReplacedStatesLeaveDescriptorsForTheCurrentOne) {
+  const ProgramResult result = photos_.RunAlone(R"(
+    mkdir "$scratch/src"
+    for i in $(seq 200); do echo $i >"$scratch/src/$i"; done
+    "$pcrfs" pack "$scratch/src" "$scratch/d" --record-images 1
+    (ulimit -n 320; "$pcrfs" mount "$scratch/d" "$mount" --log-file "$scratch/log")
+    cat "$mount"/scan1/* >/dev/null
+    for round in 2 3 4 5; do
+      "$pcrfs" remove "$scratch/d" 10$round
+      "$pcrfs" refresh "$mount"
+      cat "$mount"/scan$round/* >/dev/null
+    done
+    for round in 6 7 8; do
+      echo new >"$scratch/src/new$round"
+      "$pcrfs" pack --append "$scratch/src" "$scratch/d"
+      "$pcrfs" refresh "$mount"
+      cat "$mount"/scan$round/* >/dev/null
+    done
+    "$pcrfs" umount "$mount"
+  )");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+}
+
 TEST_F(RefreshTest, OthersThanRootAndTheOwnerMayNot) {
   const ProgramResult result = photos_.RunAlone(std::string(PackedPhotos::kAsUser) + R"(
     "$pcrfs" mount "$dataset" "$mount" -o allow_other

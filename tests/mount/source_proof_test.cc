@@ -90,6 +90,25 @@ TEST_F(SourceProof, WhatWasExcludedIsNoDifference) {
   EXPECT_THAT(listed.out, HasSubstr("nothing"));
 }
 
+// The kernel goes on answering for what it remembers: names and attributes, and no bytes.
+TEST_F(SourceProof, ASourceWhoseFileSystemDiedIsNeitherPackedAsNothingNorDifferent) {
+  const ProgramResult result = photos_.RunAlone(R"(
+    "$pcrfs" mount "$dataset" "$mount" -f 2>"$scratch/log" & daemon=$!
+    while ! test -d "$mount/scan10"; do sleep 0.02; done
+    for i in 1 2; do ls -lR "$mount/scan10" >/dev/null; done
+    kill -KILL $daemon; wait $daemon || :
+    packed=0 verified=0
+    "$pcrfs" pack "$mount/scan10" "$scratch/d" || packed=$?
+    "$pcrfs" verify "$dataset" --source "$mount/scan10" || verified=$?
+    umount -l "$mount"
+    test $packed = 1
+    test ! -e "$scratch/d/PCR_index.pb"
+    test $verified = 1
+  )");
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr("Transport endpoint is not connected"));
+}
+
 TEST_F(SourceProof, AFileThatTheDataSetLacksIsADifference) {
   WriteFile(*this / "n00/new \xff.jpg", MakeJpeg({}));
   ExpectDifference("'n00/new \\xff.jpg' is in the source, but not in the data set");
