@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,7 @@ class Packed {
     const std::string key = record.kind == SourceKind::kFile ? record.path : record.path + '/';
     while (next_ && next_->key < key)
       if (auto passed = Pass(); !passed) return PassOn(std::move(passed));
+    ForgetUnreadableBefore(key);
     if (!barred_.empty() && IsBelow(record.path, barred_)) {
       if (record.is_item()) Bar(record.path, Quoted(barred_) + " is a file in the data set");
       return false;
@@ -67,6 +69,10 @@ class Packed {
     Bar(record.path, "it is a folder, and a file in the data set");
     return false;
   }
+
+  // What lies in SOURCE and cannot be read, a file or a folder: neither it nor what is below it is gone. Before the
+  // walk comes to where it belongs.
+  void CannotRead(const std::string& path) { unreadable_.insert(path); }
 
   // After the last of them.
   Result<void> Finish() {
@@ -95,10 +101,22 @@ class Packed {
   // What the data set has and SOURCE has not.
   Result<void> Pass() {
     if (next_->kind == DatasetPath::Kind::kFile) {
-      listing_.on_gone(next_->key);
+      ForgetUnreadableBefore(next_->key);
+      if (!IsUnreadable(next_->key)) listing_.on_gone(next_->key);
       Remember(next_->key);
     }
     return Advance();
+  }
+
+  [[nodiscard]] bool IsUnreadable(const std::string& path) const {
+    for (size_t slash = path.find('/');; slash = path.find('/', slash + 1)) {
+      if (unreadable_.contains(path.substr(0, slash))) return true;
+      if (slash == std::string::npos) return false;
+    }
+  }
+  // '0' is what follows '/': with it a path stands behind all that is below it.
+  void ForgetUnreadableBefore(const std::string& key) {
+    while (!unreadable_.empty() && *unreadable_.begin() + '0' <= key) unreadable_.erase(unreadable_.begin());
   }
 
   Result<void> Advance() {
@@ -125,6 +143,7 @@ class Packed {
   DatasetPaths paths_;
   std::optional<DatasetPath> next_;  // not passed yet
   std::vector<std::string> beginnings_;
+  std::set<std::string> unreadable_;
   std::string barred_;  // a folder of SOURCE that is a file in the data set
 };
 
@@ -137,7 +156,11 @@ Result<ListingTotals> ListNewItems(const Dataset& dataset, const AppendListing& 
   if (auto started = packed.Start(); !started) return PassOn(std::move(started));
   FoldersWhenNeeded folders(sink);
   auto totals = ListInPackOrder(
-      listing.source, listing.options, listing.order, listing.on_skipped,
+      listing.source, listing.options, listing.order,
+      [&](const std::string& path, const Skipped& why) {
+        if (why.reason == SkipReason::kUnreadable) packed.CannotRead(path);
+        listing.on_skipped(path, why);
+      },
       [&](const SourceRecord& record) { return folders.Take(record); },
       [&](const SourceRecord& record) { return packed.Lacks(record); });
   if (!totals) return totals;

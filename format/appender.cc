@@ -95,7 +95,7 @@ class Appender {
     auto plan = PackPlan::Open(plan_path());
     if (!plan) return PlanFailed(std::move(plan).error());
     if (auto fits = CheckLimits(*plan); !fits) return PassOn(std::move(fits));
-    if (auto packed = PackPlanned(*plan); !packed) return PassOn(std::move(packed));
+    if (auto packed = PackPlanned(*plan, *lock); !packed) return PassOn(std::move(packed));
     return Done();
   }
 
@@ -235,7 +235,7 @@ class Appender {
                                        " shards, and it holds 1,048,576; 'pcrfs compact' may help");
   }
 
-  Result<void> PackPlanned(const PackPlan& plan) {
+  Result<void> PackPlanned(const PackPlan& plan, const PackLock& lock) {
     const UniqueFd source(open(source_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!source.valid()) return SystemFail("opening the source folder " + Quoted(source_), errno);
     report_.SetTotal(plan.summary().files, plan.summary().bytes);
@@ -243,6 +243,7 @@ class Appender {
     auto rows = PackShards({&files, folder_, continued_, options_.jobs, options_.encode}, report_);
     if (!rows) return PassOn(std::move(rows));
     if (auto told = report_.ShardsComplete(); !told) return told;
+    if (auto held = lock.CheckHeld(); !held) return held;
     return Publish(*std::move(rows));
   }
 

@@ -64,6 +64,7 @@ Result<void> DatasetEdit::Publish(std::vector<ShardRow> kept) {
   DatasetIndex index = dataset_.index();
   index.rows = std::move(kept);
   index.rows.insert(index.rows.end(), written_.begin(), written_.end());
+  if (auto held = lock_.CheckHeld(); !held) return held;
   // From here on it is not known which of the two a failure leaves; shards without a row do no harm.
   unpublished_in_.clear();
   if (const auto published = PublishDatasetIndex(dataset_.path(), index); !published)

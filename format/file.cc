@@ -41,6 +41,12 @@ std::string DirectoryOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+bool IsNamed(int fd, const std::string& path) {
+  struct stat opened, named;
+  return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
 std::string At(std::string_view what, const std::string& path, uint64_t offset) {
   return std::string(what) + " " + Quoted(path) + " at offset " + std::to_string(offset);
 }
@@ -237,6 +243,10 @@ Result<void> AtomicFile::Truncate(uint64_t size) {
 Result<void> AtomicFile::Commit() {
   if (auto synced = Sync(fd_.get(), path_); !synced) return synced;
   const std::string temporary = path_ + std::string(kTemporarySuffix);
+  if (!IsNamed(fd_.get(), temporary)) {
+    fd_.reset();  // what is there now is not ours to remove
+    return Fail(ErrorCode::kBusy, Quoted(temporary) + " was removed or replaced while it was written");
+  }
   if (rename(temporary.c_str(), path_.c_str()) != 0) {
     return SystemFail("renaming " + Quoted(temporary) + " to " + Quoted(path_), errno);
   }

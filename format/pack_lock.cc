@@ -21,15 +21,26 @@ Result<PackLock> PackLock::Acquire(const std::string& dataset) {
       return SystemFail("locking " + Quoted(path), errno);
     }
     // Its last holder removes the file before it lets go, so what was locked may be nobody's any more.
-    struct stat locked, named;
-    if (fstat(fd.get(), &locked) != 0) return SystemFail("looking at " + Quoted(path), errno);
-    if (stat(path.c_str(), &named) == 0 && named.st_dev == locked.st_dev && named.st_ino == locked.st_ino)
-      return PackLock(path, std::move(fd));
+    PackLock lock(path, std::move(fd));
+    const auto held = lock.CheckHeld();
+    if (held) return lock;
+    if (held.error().code != ErrorCode::kBusy) return tl::unexpected(held.error());
   }
 }
 
 PackLock::~PackLock() {
-  if (fd_.valid()) unlink(path_.c_str());
+  if (fd_.valid() && CheckHeld()) unlink(path_.c_str());
+}
+
+Result<void> PackLock::CheckHeld() const {
+  struct stat locked, named;
+  if (fstat(fd_.get(), &locked) != 0) return SystemFail("looking at " + Quoted(path_), errno);
+  const bool there = stat(path_.c_str(), &named) == 0;
+  if (!there && errno != ENOENT && errno != ENOTDIR) return SystemFail("looking at " + Quoted(path_), errno);
+  if (there && named.st_dev == locked.st_dev && named.st_ino == locked.st_ino) return {};
+  return Fail(ErrorCode::kBusy, Quoted(path_) +
+                                    " was removed, or its folder was moved or replaced, while the data set was being "
+                                    "written; another command may have written there, so nothing was published");
 }
 
 }  // namespace pcrfs

@@ -23,6 +23,10 @@ class PackLock {
   PackLock(PackLock&&) noexcept = default;
   PackLock& operator=(PackLock&&) = delete;
 
+  // An error when the data set's folder or the lock's file was removed, moved away or replaced meanwhile, so that it
+  // keeps nobody out. Before what was written becomes the data set.
+  [[nodiscard]] Result<void> CheckHeld() const;
+
  private:
   PackLock(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 

@@ -52,6 +52,7 @@ class Packer {
     const auto summary = input_.is_listed() ? plan->summary() : SummaryOfUnlisted(*rows);
     if (!summary) return tl::unexpected(summary.error());
     if (auto told = report_.ShardsComplete(); !told) return PassOn(std::move(told));
+    if (auto held = lock->CheckHeld(); !held) return PassOn(std::move(held));
     if (auto published = Publish(*summary, std::move(*rows)); !published) return PassOn(std::move(published));
     return report_.summary();
   }

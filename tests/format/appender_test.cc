@@ -141,6 +141,25 @@ class AppenderTest : public ::testing::Test {
   std::map<std::string, Bytes> before;
 };
 
+TEST_F(AppenderTest, WhatCannotBeReadAnyMoreIsNotSaidToBeGone) {
+  fs::remove(source / "n01/0.jpg");
+  WriteFile(source / "n01-/later.txt", "between n01 and n01/ in the order of bytes");
+  ASSERT_EQ(chmod((source / "n00").c_str(), 0), 0);
+  ASSERT_EQ(chmod((source / "n01").c_str(), 0755), 0);
+  ASSERT_EQ(chmod(source.path().c_str(), 0755), 0);
+  ASSERT_EQ(chmod(out.path().c_str(), 0755), 0);
+  ASSERT_EQ(chmod(dataset.c_str(), 0777), 0);
+  // Root may read everything, so become someone else meanwhile.
+  const bool root = geteuid() == 0;
+  ASSERT_TRUE(!root || seteuid(65534) == 0);
+  Collector observer;
+  Append(observer);
+  ASSERT_TRUE(!root || seteuid(0) == 0);
+  ASSERT_EQ(chmod((source / "n00").c_str(), 0755), 0);
+  EXPECT_THAT(observer.skipped, ElementsAre(Pair("n00", SkipReason::kUnreadable)));
+  EXPECT_THAT(observer.gone, ElementsAre("n01/0.jpg"));
+}
+
 TEST_F(AppenderTest, AddsWhatIsNewAndTouchesNoShardThatIsThere) {
   Grow();
   const PackSummary summary = Append();

@@ -261,6 +261,18 @@ TEST(AtomicFileTest, ReplacesWhatAKilledWriterLeft) {
   EXPECT_EQ(AsText(ReadFile(dir / "out")), "new");
 }
 
+TEST(AtomicFileTest, NeverPutsAnotherWritersUnfinishedFileUnderTheName) {
+  TempDir dir;
+  auto file = AtomicFile::Create(dir / "out");
+  ASSERT_TRUE(file && file->Write(AsBytes("whole")));
+  auto other = AtomicFile::Create(dir / "out");
+  ASSERT_TRUE(other && other->Write(AsBytes("ha")));
+  EXPECT_EQ(file->Commit().error().code, ErrorCode::kBusy);
+  EXPECT_FALSE(std::filesystem::exists(dir / "out"));
+  ASSERT_TRUE(other->Write(AsBytes("lf")) && other->Commit());
+  EXPECT_EQ(ReadFile(dir / "out"), (Bytes{'h', 'a', 'l', 'f'}));
+}
+
 TEST(AtomicFileTest, RefusesToPatchPastTheEnd) {
   const TempDir dir;
   auto file = AtomicFile::Create(dir / "out");

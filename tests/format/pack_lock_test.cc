@@ -8,6 +8,7 @@
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -61,6 +62,24 @@ TEST(PackLock, NeverHasTwoHoldersWhileItsFileComesAndGoes) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(taken, 100);
+}
+
+TEST(PackLock, OneWhoseFileWasRemovedKnowsItAndLeavesTheNextHolderAlone) {
+  TempDir dir;
+  std::optional<PackLock> next;
+  {
+    const auto lock = PackLock::Acquire(dir.path());
+    ASSERT_TRUE(lock);
+    EXPECT_TRUE(lock->CheckHeld());
+    std::filesystem::remove(dir / "pack.lock");
+    EXPECT_EQ(lock->CheckHeld().error().code, ErrorCode::kBusy);
+    auto second = PackLock::Acquire(dir.path());
+    ASSERT_TRUE(second);
+    next.emplace(*std::move(second));
+    EXPECT_EQ(lock->CheckHeld().error().code, ErrorCode::kBusy);
+  }
+  EXPECT_TRUE(next->CheckHeld());
+  EXPECT_EQ(PackLock::Acquire(dir.path()).error().code, ErrorCode::kBusy);
 }
 
 TEST(PackLock, IsNotTakenThroughALink) {

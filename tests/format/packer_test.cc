@@ -463,6 +463,29 @@ TEST(Packer, OnePackAtATime) {
   PackForTest(source.path(), out / "set");
 }
 
+TEST(Packer, AFolderThatIsReplacedMeanwhileBecomesNoDataSetWithShardsMissing) {
+  TempDir dir;
+  MakePhotoFolder(dir / "source");
+  struct Mover : PackObserver {
+    explicit Mover(const TempDir& at) : dir(at) {}
+    void OnProgress(const PackProgress& progress) override {
+      if (progress.files_done < 5 || std::exchange(moved, true)) return;
+      fs::rename(dir / "packed", dir / "away");
+      fs::create_directory(dir / "packed");
+    }
+    const TempDir& dir;
+    bool moved = false;
+  } mover(dir);
+  PackOptions options;
+  options.jobs = 1;
+  options.record_images = 2;
+  const auto packed = Pack(dir / "source", dir / "packed", options, mover);
+  ASSERT_FALSE(packed);
+  EXPECT_EQ(packed.error().code, ErrorCode::kBusy) << packed.error().message;
+  EXPECT_FALSE(fs::exists(dir / "packed/PCR_index.pb"));
+  EXPECT_FALSE(fs::exists(dir / "away/PCR_index.pb"));
+}
+
 TEST(Packer, WhatAKilledPackLeftBeforeItsPlanIsNoObstacle) {
   TempDir source, out;
   WriteFile(source / "file", "1");
