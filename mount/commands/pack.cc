@@ -1,3 +1,4 @@
+#include <csignal>
 #include <iomanip>
 #include <optional>
 #include <sstream>
@@ -154,6 +155,8 @@ Result<PackSummary> PackOrAppend(const PackCommand& command, PackObserver& obser
 }  // namespace
 
 Result<int> Run(const PackCommand& command) {
+  // Whoever watched may go: the pack goes on, and that its summary could not be written is told at the end.
+  if (command.json_progress) std::signal(SIGPIPE, SIG_IGN);
   if (command.dry_run && command.append)
     return Fail(ErrorCode::kUnsupported, "--dry-run tells nothing of an append yet");
   if (command.dry_run) return RunDry(command);

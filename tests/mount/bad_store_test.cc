@@ -23,6 +23,7 @@
 #include "format/dataset.h"
 #include "mount/mount_point.h"
 #include "tests/support/mount_fixture.h"
+#include "tests/support/sanitizers.h"
 
 namespace pcrfs {
 namespace {
@@ -214,6 +215,7 @@ TEST_F(ShardsComeAndGoTest, ReplacedInEveryWay) {
 
 // A descriptor a shard is more than the daemon may have, and there are more readers than that, too.
 TEST(FewDescriptorsTest, AreEnoughForManyShardsAndReaders) {
+  PCRFS_NOT_UNDER_ADDRESS_SANITIZER();
   PackOptions one_a_shard;
   one_a_shard.record_images = 1;
   const PackedPhotos photos({2, 30, true}, one_a_shard);

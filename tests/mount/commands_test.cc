@@ -11,6 +11,7 @@
 
 #include "format/image_encoder.h"
 #include "tests/support/mount_fixture.h"
+#include "tests/support/sanitizers.h"
 
 namespace pcrfs {
 namespace {
@@ -71,10 +72,12 @@ TEST_F(CommandsTest, PackCountsWhatItSkips) {
 }
 
 TEST_F(CommandsTest, TooFewDescriptorsEndAPackThatThenGoesOnAndAreNoReasonToSkipFiles) {
+  PCRFS_NOT_UNDER_ADDRESS_SANITIZER();
   const ProgramResult result = photos_.RunAlone(R"(
     for limit in 7 8 9 10 12 14; do
       rm -rf "$scratch/d"
-      if (ulimit -n $limit; exec "$pcrfs" pack "$dataset/../photos" "$scratch/d" --record-images 5 --jobs 16)           2>"$scratch/err"; then continue; fi
+      if (ulimit -n $limit; exec "$pcrfs" pack "$dataset/../photos" "$scratch/d" --record-images 5 \
+        --jobs 16) 2>"$scratch/err"; then continue; fi
       grep 'Too many open files' "$scratch/err"
       if grep skipped "$scratch/err"; then exit 1; fi
       "$pcrfs" pack "$dataset/../photos" "$scratch/d" --record-images 5
@@ -86,6 +89,7 @@ TEST_F(CommandsTest, TooFewDescriptorsEndAPackThatThenGoesOnAndAreNoReasonToSkip
 }
 
 TEST_F(CommandsTest, TooFewDescriptorsAreNoDamage) {
+  PCRFS_NOT_UNDER_ADDRESS_SANITIZER();
   const ProgramResult result = photos_.RunAlone(R"(
     for limit in 6 7 8 9 10; do
       status=0

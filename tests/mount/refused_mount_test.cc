@@ -16,6 +16,7 @@
 #include "format/file.h"
 #include "mount/mount_point.h"
 #include "tests/support/mount_fixture.h"
+#include "tests/support/sanitizers.h"
 
 namespace pcrfs {
 namespace {
@@ -230,6 +231,7 @@ TEST_F(RefusedMountTest, AContainerWithoutTheRightToMount) {
 }
 
 TEST_F(RefusedMountTest, WithoutDescriptorsTheSentenceSaysWhichLimit) {
+  PCRFS_NOT_UNDER_ADDRESS_SANITIZER();
   const std::string destination = photos_ / "destination";
   const std::vector<std::string> mount = {"mount", photos_.dataset(), photos_.mount_point()},
                                  extract = {"extract", photos_.dataset(), destination};

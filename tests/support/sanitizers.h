@@ -13,7 +13,9 @@ inline constexpr bool kAddressSanitizer = false;
 }  // namespace pcrfs::testing
 
 // First in a test in which LMDB reads pages gone bad: it goes wherever they point to, and leaves what it held when it
-// is given up (cache/mapping_guard.h). Both are meant, and the address sanitizer ends the process for both.
+// is given up (cache/mapping_guard.h). Both are meant, and the address sanitizer ends the process for both. And first in
+// a test that takes all descriptors away: the undefined behaviour sanitizer, which runs with it, needs one to see
+// whether an object can be read, and calls it none without.
 #define PCRFS_NOT_UNDER_ADDRESS_SANITIZER()                                                   \
   do {                                                                                        \
     if (pcrfs::testing::kAddressSanitizer) GTEST_SKIP() << "not under the address sanitizer"; \
