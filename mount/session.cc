@@ -14,6 +14,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "mount/console.h"
@@ -102,6 +103,14 @@ Error MountFailure(const SessionOptions& options, const CaughtStderr& said) {
   return {ErrorCode::kIo, sentence};
 }
 
+// libfuse forks to run fusermount3, and allocates in the child. Under GCC 12's address sanitizer that waits for ever if
+// another thread was allocating just then, as threads do that have just been started; glibc's own allocator is safe.
+void LetThreadsSettle() {
+#ifdef __SANITIZE_ADDRESS__
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+#endif
+}
+
 }  // namespace
 
 Session::Session(MountState& state, SessionOptions options)
@@ -117,6 +126,7 @@ Result<std::unique_ptr<Session>> Session::Mount(MountState& state, const Session
   if (options.allow_other) arguments.AddOption("allow_other");
   if (options.noexec) arguments.AddOption("noexec");
 
+  LetThreadsSettle();
   {
     const CaughtStderr said;
     made->session_ = fuse_session_new(arguments.Finish(), &FuseOps(), sizeof(fuse_lowlevel_ops), &state);
