@@ -111,12 +111,14 @@ TEST_F(RefusedMountTest, ALogOrACatalogThatTheMountWouldHide) {
 
 // Each would have a larger stack than there are addresses.
 TEST_F(RefusedMountTest, OneWhoseDaemonMayNotStartThreads) {
+  PCRFS_NOT_UNDER_THREAD_SANITIZER();
   ExpectRefused(MountAlone("ulimit -s 200000000000"), "cannot start a thread");
 }
 
 // A program that writes beyond `ulimit -f` ends by a signal unless it ignores that. (What is said goes through a pipe,
 // as files cannot be written.)
 TEST_F(RefusedMountTest, OneThatMayWriteNoFilesAndALogThatMayNotBeWritten) {
+  PCRFS_NOT_UNDER_THREAD_SANITIZER();
   const ProgramResult result = photos_.RunAlone(R"(
     (ulimit -f 0; "$pcrfs" mount "$dataset" "$mount" || echo "status $?") 2>&1 | cat
     "$pcrfs" mount "$dataset" "$mount" && "$pcrfs" umount "$mount"
