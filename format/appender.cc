@@ -56,10 +56,6 @@ struct AppendBasis {
   }
 };
 
-std::string Shown(const PackOrder& order) {
-  return order.shuffle ? "shuffle:" + std::to_string(order.seed) : std::string(order.archive ? "archive" : "path");
-}
-
 Result<void> CheckAskedFor(const AppendOptions& asked, const PackOptions& own) {
   const auto refuse = [](const std::string& option, const std::string& packed) {
     return Fail(
@@ -70,7 +66,7 @@ Result<void> CheckAskedFor(const AppendOptions& asked, const PackOptions& own) {
     return refuse("--record-images", "with --record-images " + std::to_string(own.record_images));
   if (asked.record_bytes && *asked.record_bytes != own.record_bytes)
     return refuse("--record-bytes", "with --record-bytes " + std::to_string(own.record_bytes));
-  if (asked.order && *asked.order != own.order) return refuse("--order", "with --order " + Shown(own.order));
+  if (asked.order && *asked.order != own.order) return refuse("--order", "with --order " + PackOrderText(own.order));
   if (asked.exact && !own.encode.exact) return refuse("--exact", "without --exact");
   if (!asked.exclude.empty() && asked.exclude != own.exclude.globs())
     return refuse("--exclude", own.exclude.globs().empty() ? "without --exclude" : "with other globs to exclude");
@@ -92,10 +88,10 @@ class Appender {
     bool new_items = continued_;
     if (auto planned = continued_ ? FollowPlan() : MakePlan(new_items); !planned) return PassOn(std::move(planned));
     if (!new_items) return Done();
-    auto plan = PackPlan::Open(plan_path());
-    if (!plan) return PlanFailed(std::move(plan).error());
-    if (auto fits = CheckLimits(*plan); !fits) return PassOn(std::move(fits));
-    if (auto packed = PackPlanned(*plan, *lock); !packed) return PassOn(std::move(packed));
+    if (!plan_)
+      if (auto opened = OpenPlan(); !opened) return PassOn(std::move(opened));
+    if (auto fits = CheckLimits(*plan_); !fits) return PassOn(std::move(fits));
+    if (auto packed = PackPlanned(*plan_, *lock); !packed) return PassOn(std::move(packed));
     return Done();
   }
 
@@ -140,24 +136,31 @@ class Appender {
     return continued_ ? ReadBasis() : Result<void>();
   }
 
-  Result<void> ReadBasis() {
+  Result<void> OpenPlan() {
     auto plan = PackPlan::Open(plan_path());
     if (!plan) return PlanFailed(std::move(plan).error());
-    auto basis = AppendBasis::Of(plan->header().options);
+    plan_.emplace(*std::move(plan));
+    return {};
+  }
+
+  Result<void> ReadBasis() {
+    if (auto opened = OpenPlan(); !opened) return opened;
+    auto basis = AppendBasis::Of(plan_->header().options);
     if (!basis) return PlanFailed(std::move(basis).error());
     const bool is_base = basis->index_sha256 == basis_.index_sha256 && basis->appends == basis_.appends;
     // Killed between its last two steps: all was done but the plan's removal.
     if (!is_base && basis->appends == index().appends) {
       continued_ = false;
+      plan_.reset();
       return EndPlan();
     }
     if (!is_base)
       return Fail(ErrorCode::kInvalidArgument, "the data set " + Quoted(folder_) +
                                                    " is not the one that the unfinished append in it began with; "
                                                    "delete its append.plan to give that append up");
-    if (plan->header().source != source_)
+    if (plan_->header().source != source_)
       return Fail(ErrorCode::kInvalidArgument, Quoted(folder_) + " holds the unfinished append of another source, " +
-                                                   Quoted(plan->header().source) +
+                                                   Quoted(plan_->header().source) +
                                                    "; repeat that one, or delete append.plan to give it up");
     basis_ = *std::move(basis);
     return {};
@@ -188,9 +191,7 @@ class Appender {
 
   // The plan stands; what has come to SOURCE since is reported, and all that differs as it was at first.
   Result<void> FollowPlan() {
-    auto plan = PackPlan::Open(plan_path());
-    if (!plan) return PlanFailed(std::move(plan).error());
-    PlanComparison planned(plan->Records(), options_.order);
+    PlanComparison planned(plan_->Records(), options_.order);
     return List([&](const SourceRecord& found) -> Result<void> {
       if (!found.is_item()) return {};
       const auto holds = planned.Holds(found);
@@ -275,6 +276,7 @@ class Appender {
   std::optional<Dataset> dataset_;  // as it was before
   PackOptions options_;             // its own
   AppendBasis basis_;
+  std::optional<PackPlan> plan_;  // of an append that is gone on with from the start, of a new one once it is written
   std::vector<std::string> labels_;  // that it will have
   bool continued_ = false;
 };

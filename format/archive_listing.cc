@@ -4,29 +4,15 @@
 #include <string_view>
 #include <utility>
 
+#include "format/path_parts.h"
 #include "format/path_table.h"
 #include "format/sorted_spool.h"
+#include "format/spool_text.h"
 
 namespace pcrfs {
 namespace {
 
 using Kind = PathFacts::Kind;
-
-std::string_view ParentOf(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
-}
-
-// Numbers of members as a key that sorts by them.
-void AppendNumber(ByteWriter& out, uint64_t number) {
-  for (int shift = 56; shift >= 0; shift -= 8) out.U8(static_cast<uint8_t>(number >> shift));
-}
-
-uint64_t TakeNumber(ByteReader& in) {
-  uint64_t number = 0;
-  for (int i = 0; i < 8; ++i) number = number << 8 | in.U8();
-  return number;
-}
 
 void AppendText(ByteWriter& out, std::string_view text) {
   out.Varint(text.size());
@@ -43,10 +29,9 @@ struct Link {
 
   [[nodiscard]] Result<void> AddTo(SortedSpool& spool) const {
     ByteWriter key, value;
-    AppendNumber(key, number);
+    AppendKeyNumber(key, number);
     value.U8(symbolic ? 1 : 0);
-    value.U32(attributes.mode);
-    value.U64(static_cast<uint64_t>(attributes.mtime_ns));
+    AppendAttributes(value, attributes);
     AppendText(value, path);
     AppendText(value, target);
     return spool.Add(key.bytes(), value.bytes());
@@ -54,10 +39,9 @@ struct Link {
   static Link From(ByteSpan key, ByteSpan value) {
     ByteReader number(key), in(value);
     Link link;
-    link.number = TakeNumber(number);
+    link.number = TakeKeyNumber(number);
     link.symbolic = in.U8() != 0;
-    link.attributes.mode = in.U32();
-    link.attributes.mtime_ns = static_cast<int64_t>(in.U64());
+    link.attributes = TakeAttributes(in);
     link.path = TakeText(in);
     link.target = TakeText(in);
     return link;
@@ -152,8 +136,8 @@ class Listing {
   // `content` is the member that has the bytes of `number`.
   Result<void> AddItem(uint64_t content, uint64_t number, const std::string& path) {
     ByteWriter key;
-    AppendNumber(key, content);
-    AppendNumber(key, number);
+    AppendKeyNumber(key, content);
+    AppendKeyNumber(key, number);
     return items_.Add(key.bytes(), AsBytes(path));
   }
 
@@ -250,8 +234,8 @@ class Listing {
   // Nothing when another member has taken its place, or for a folder that is not empty.
   Result<std::optional<SourceRecord>> ItemOf(ByteSpan key, std::string path) const {
     ByteReader in(key);
-    TakeNumber(in);
-    const uint64_t number = TakeNumber(in);
+    TakeKeyNumber(in);
+    const uint64_t number = TakeKeyNumber(in);
     auto facts = paths_.Find(path);
     if (!facts) return PassOn(std::move(facts));
     if (facts->number != number) return std::nullopt;

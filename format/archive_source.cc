@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "format/jpeg_parser.h"
 #include "format/pack_item.h"
 #include "format/source_tree.h"
 
@@ -111,8 +112,7 @@ Result<HeldContent> ArchiveSource::ReadItem(const PlannedShard& shard, size_t i)
   if (auto there = position_->GoTo(item); !there) return PassOn(std::move(there));
   auto start = StartOfMember(position_->walk());
   if (!start) return HeldContent(tl::unexpected<Error>(start.error()));
-  const bool like_jpeg = start->size() == kStartBytes && (*start)[0] == 0xFF && (*start)[1] == 0xD8;
-  if (item.size > limits_.bytes && item.size >= kStartBytes && OpaqueUnread(item.size, like_jpeg)) {
+  if (item.size > limits_.bytes && item.size >= kStartBytes && OpaqueUnread(item.size, StartsWithSoi(*start))) {
     to_open_ = item;
     to_open_start_ = std::move(*start);
     return HeldContent();

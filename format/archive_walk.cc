@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "format/path_parts.h"
 #include "format/shard_index.h"
 #include "format/source_tree.h"
 
@@ -32,11 +33,6 @@ std::optional<std::string> Cleaned(std::string_view inside, std::string_view bas
     clean += name;
   }
   return clean;
-}
-
-std::string_view ParentOf(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
 }
 
 std::string WithoutArchiveSuffix(std::string path) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "format/dataset_folder.h"
+#include "format/jpeg_parser.h"
 #include "format/memory_gate.h"
 #include "format/pack_input.h"
 #include "format/pack_item.h"
@@ -112,8 +113,7 @@ class Estimator {
     const auto opened = SourceFile::Open(folder, file.path);
     const auto bytes = opened ? (*opened)->ReadWhole() : tl::unexpected(opened.error());
     if (!bytes) return;  // the pack itself will tell
-    const bool like_jpeg = bytes->size() >= 2 && (*bytes)[0] == 0xFF && (*bytes)[1] == 0xD8;
-    auto opaque = OpaqueUnread(bytes->size(), like_jpeg);
+    auto opaque = OpaqueUnread(bytes->size(), StartsWithSoi(*bytes));
     std::optional<EncodedImage> image;
     if (!opaque) {
       auto encoded = EncodeWithin(memory_, *bytes, options_.encode);

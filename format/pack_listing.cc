@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "format/sorted_spool.h"
+#include "format/spool_text.h"
 
 namespace pcrfs {
 namespace {
@@ -16,18 +17,6 @@ Sha256Digest ShuffleDigest(uint64_t seed, std::string_view path) {
   input.U64(seed);
   input.Append(path);
   return Sha256::Of(input.bytes());
-}
-
-void AppendAttributes(ByteWriter& out, const Attributes& attributes) {
-  out.U32(attributes.mode);
-  out.U64(static_cast<uint64_t>(attributes.mtime_ns));
-}
-
-Attributes TakeAttributes(ByteReader& in) {
-  Attributes attributes;
-  attributes.mode = in.U32();
-  attributes.mtime_ns = static_cast<int64_t>(in.U64());
-  return attributes;
 }
 
 // Gives out shuffled items with the folders that each needs before it.

@@ -78,14 +78,16 @@ Result<void> CheckPackOptions(const PackOptions& options) {
   return {};
 }
 
+std::string PackOrderText(const PackOrder& order) {
+  if (order.shuffle) return "shuffle:" + std::to_string(order.seed);
+  return order.archive ? "archive" : "path";
+}
+
 std::string PackOptionsText(const PackOptions& options) {
-  const std::string order = options.order.shuffle   ? "shuffle:" + std::to_string(options.order.seed)
-                            : options.order.archive ? "archive"
-                                                    : "path";
   std::string excludes;
   for (const std::string& glob : options.exclude.globs()) excludes += "exclude=" + Escaped(glob) + "\n";
   return (options.encode.exact ? "exact=1\n" : "") + excludes + (options.nested ? "nested=1\n" : "") +
-         ("order=" + order) + "\nrecord-bytes=" + std::to_string(options.record_bytes) +
+         ("order=" + PackOrderText(options.order)) + "\nrecord-bytes=" + std::to_string(options.record_bytes) +
          "\nrecord-images=" + std::to_string(options.record_images) + "\n" +
          (options.encode.rescan ? "rescan=1\n" : "");
 }

@@ -44,6 +44,7 @@ struct PackOptions {
 // What PackOptionsText was made of; what it does not hold is as in PackOptions{}.
 [[nodiscard]] Result<PackOptions> ParsePackOptions(std::string_view text);
 
+[[nodiscard]] std::string PackOrderText(const PackOrder& order);
 // "path", "shuffle" or "shuffle:SEED", what one may ask for; nothing for anything else.
 [[nodiscard]] std::optional<PackOrder> ParsePackOrder(std::string_view text);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "format/checksum.h"
+#include "format/spool_text.h"
 
 namespace pcrfs {
 namespace {
@@ -25,8 +26,7 @@ Slot SlotWith(std::string_view key, const PathFacts& facts) {
   out.Append(key);
   out.U8(static_cast<uint8_t>(facts.kind));
   out.U8(facts.has_items ? 1 : 0);
-  out.U32(facts.attributes.mode);
-  out.U64(static_cast<uint64_t>(facts.attributes.mtime_ns));
+  AppendAttributes(out, facts.attributes);
   out.U64(facts.number);
   out.U64(facts.content);
   out.U64(facts.size);
@@ -40,8 +40,7 @@ PathFacts FactsIn(ByteSpan slot) {
   PathFacts facts;
   facts.kind = static_cast<PathFacts::Kind>(in.U8());
   facts.has_items = in.U8() != 0;
-  facts.attributes.mode = in.U32();
-  facts.attributes.mtime_ns = static_cast<int64_t>(in.U64());
+  facts.attributes = TakeAttributes(in);
   facts.number = in.U64();
   facts.content = in.U64();
   facts.size = in.U64();

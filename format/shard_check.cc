@@ -6,6 +6,7 @@
 #include <span>
 
 #include "format/checksum.h"
+#include "format/jpeg_parser.h"
 #include "format/jpeg_restorer.h"
 #include "format/proto/pcrfs.pb.h"
 #include "format/protobuf.h"
@@ -182,8 +183,8 @@ class ContentChecker {
       CheckFraming(i, fragment, what);
       bool first = group == 0;
       CheckExtent(i, fragment, what, [&](ByteSpan block) {
-        const bool soi = block.size() >= 2 && block[0] == 0xFF && block[1] == 0xD8;
-        if (std::exchange(first, false) && !soi) EntryFault(i, ErrorCode::kDamaged, "it does not begin with SOI");
+        if (std::exchange(first, false) && !StartsWithSoi(block))
+          EntryFault(i, ErrorCode::kDamaged, "it does not begin with SOI");
       });
     }
   }

@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "format/path_parts.h"
+
 namespace pcrfs {
 namespace {
 
@@ -13,13 +15,6 @@ using Place = std::pair<uint32_t, std::string_view>;
 tl::unexpected<Error> Refuse(std::string_view path, std::string_view rule) {
   return Fail(ErrorCode::kDamaged, "the path " + Quoted(path) + " " + std::string(rule));
 }
-
-std::string_view ParentOf(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
-}
-
-std::string_view BaseOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool IsValidPath(std::string_view path) {
   while (true) {
@@ -87,7 +82,7 @@ Result<void> CheckEntryNames(const std::vector<std::string>& directories, const 
     places.emplace_back(entry.directory, entry.name);
   }
   const auto numbers = NumberDirectories(directories);
-  for (const std::string& path : directories) places.emplace_back(numbers.at(ParentOf(path)), BaseOf(path));
+  for (const std::string& path : directories) places.emplace_back(numbers.at(ParentOf(path)), NameOf(path));
 
   std::sort(places.begin(), places.end());
   const auto twice = std::adjacent_find(places.begin(), places.end());

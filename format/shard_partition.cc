@@ -3,13 +3,10 @@
 #include <string_view>
 #include <utility>
 
+#include "format/path_parts.h"
+
 namespace pcrfs {
 namespace {
-
-std::string_view ParentOf(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
-}
 
 bool IsBelow(std::string_view path, std::string_view folder) {
   return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "format/bytes.h"
+#include "format/spool_text.h"
 
 namespace pcrfs {
 namespace {
@@ -171,8 +172,7 @@ Result<std::optional<Skipped>> SourceTree::ListChildren(int fd, const std::strin
     if (!*child) continue;
     value.Clear();
     value.U64((*child)->size);
-    value.U32((*child)->attributes.mode);
-    value.U64(static_cast<uint64_t>((*child)->attributes.mtime_ns));
+    AppendAttributes(value, (*child)->attributes);
     if (auto added = children.Add(AsBytes((*child)->key), value.bytes()); !added) return PassOn(std::move(added));
   }
   if (errno != 0) return Unreadable("it cannot be listed", errno);
@@ -189,10 +189,8 @@ Result<std::optional<SourceTree::Child>> SourceTree::NextChild(Folder& folder) {
     if (key == folder.last_key) continue;
     folder.last_key = key;
     ByteReader value((*record)->value);
-    Child child{folder.last_key, value.U64(), {}};
-    child.attributes.mode = value.U32();
-    child.attributes.mtime_ns = static_cast<int64_t>(value.U64());
-    return child;
+    const uint64_t size = value.U64();
+    return Child{folder.last_key, size, TakeAttributes(value)};
   }
 }
 

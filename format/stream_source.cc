@@ -7,17 +7,15 @@
 #include "format/archive_listing.h"
 #include "format/archive_source.h"
 #include "format/dataset_index.h"
+#include "format/jpeg_parser.h"
 #include "format/pack_item.h"
+#include "format/path_parts.h"
+#include "format/spool_text.h"
 
 namespace pcrfs {
 namespace {
 
 using Kind = PathFacts::Kind;
-
-std::string_view ParentOf(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
-}
 
 bool IsTopLevel(std::string_view path) { return path.find('/') == std::string_view::npos; }
 
@@ -244,7 +242,7 @@ Result<void> StreamSource::AddFolder(const ArchiveMember& member) {
   if (auto put = PutNewFolder(member.path, {Kind::kFolder, false, member.attributes, member.number, 0, 0}); !put)
     return put;
   ByteWriter key;
-  for (int shift = 56; shift >= 0; shift -= 8) key.U8(static_cast<uint8_t>(member.number >> shift));
+  AppendKeyNumber(key, member.number);
   return folders_.Add(key.bytes(), AsBytes(member.path));
 }
 
@@ -283,7 +281,7 @@ Result<void> StreamSource::Put(Item item, size_t new_directories, PlannedShard& 
   std::optional<Bytes> content = std::move(item.content);
   if (!folder && !content) {
     auto start = StartOfMember(walk_);
-    const bool like_jpeg = start && start->size() == 2 && (*start)[0] == 0xFF && (*start)[1] == 0xD8;
+    const bool like_jpeg = start && StartsWithSoi(*start);
     if (start && record.size > limits_.bytes && record.size >= 2 && OpaqueUnread(record.size, like_jpeg)) {
       to_open_ = record;
       to_open_start_ = std::move(*start);

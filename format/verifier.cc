@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <unordered_set>
 #include <utility>
 
+#include "format/dataset_folder.h"
 #include "format/dataset_index.h"
 #include "format/memory_gate.h"
 #include "format/path_conflicts.h"
@@ -67,13 +66,10 @@ class Verification {
   Result<void> FindUnlisted() {
     std::unordered_set<std::string_view> listed;
     for (const ShardRow& row : dataset_.index().rows) listed.insert(row.name);
-    std::error_code error;
-    for (std::filesystem::directory_iterator entry(dataset_.path(), error), end; !error && entry != end;
-         entry.increment(error)) {
-      std::string name = entry->path().filename().string();
+    auto names = NamesIn(dataset_.path());
+    if (!names) return PassOn(std::move(names));
+    for (std::string& name : *names)
       if (ParseShardFileName(name) && !listed.contains(name)) summary_.unlisted.push_back(std::move(name));
-    }
-    if (error) return SystemFail("listing " + Quoted(dataset_.path()), error.value());
     std::sort(summary_.unlisted.begin(), summary_.unlisted.end());
     return {};
   }

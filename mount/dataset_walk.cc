@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "format/path_conflicts.h"
+#include "format/path_parts.h"
 #include "fs/original_image.h"
 
 namespace pcrfs {
@@ -13,13 +14,6 @@ namespace {
 constexpr size_t kChunk = size_t{4} << 20;
 
 Level HighestLevel(const Dataset& dataset) { return *Level::FromNumber(dataset.levels()); }
-
-std::string_view ParentOf(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
-}
-
-std::string_view NameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 std::string_view DirectoryOf(const ShardIndex& index, const Entry& entry) {
   return entry.directory == 0 ? std::string_view() : std::string_view(index.directories[entry.directory - 1]);

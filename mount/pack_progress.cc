@@ -83,8 +83,6 @@ std::string PackSummaryJson(const PackSummary& summary, double seconds) {
   Json line = {{"phase", "done"}};
   line.update(Kinds(summary));
   line.update(LeftOut(summary));
-  line["changed"] = summary.changed;
-  line["gone"] = summary.gone;
   line["directories"] = summary.directories;
   line["shards"] = summary.shards;
   line["source_bytes"] = summary.source_bytes;
