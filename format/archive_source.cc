@@ -16,6 +16,27 @@ namespace {
 constexpr size_t kStartBytes = 2;  // of SOI
 constexpr uint64_t kMostKeptForLinks = uint64_t{64} << 20;
 
+// What follows the start of a file that is to have `size` bytes.
+Result<Bytes> RestOfMember(ArchiveWalk& walk, Bytes start, const std::string& path, uint64_t size) {
+  const size_t known = start.size();
+  Bytes bytes = std::move(start);
+  size_t got = known;
+  if (known <= size) {
+    bytes.resize(static_cast<size_t>(size));
+    auto rest = walk.Read(MutableByteSpan(bytes).subspan(known));
+    if (!rest) return PassOn(std::move(rest));
+    got += *rest;
+    // At the very end a zip's checksum is compared.
+    uint8_t beyond = 0;
+    auto more = got == size ? walk.Read(MutableByteSpan(&beyond, 1)) : Result<size_t>(0);
+    if (!more) return PassOn(std::move(more));
+    got += *more;
+  }
+  if (got == size) return bytes;
+  return Fail(ErrorCode::kDamaged,
+              Quoted(path) + " does not have the " + std::to_string(size) + " bytes that the archive says it has");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ArchiveFile>> ArchiveFile::Open(const std::string& path) {
@@ -110,22 +131,21 @@ Result<HeldContent> ArchiveSource::ReadItem(const PlannedShard& shard, size_t i)
     position_ = std::move(*position);
   }
   if (auto there = position_->GoTo(item); !there) return PassOn(std::move(there));
-  auto start = StartOfMember(position_->walk());
-  if (!start) return HeldContent(tl::unexpected<Error>(start.error()));
-  if (item.size > limits_.bytes && item.size >= kStartBytes && OpaqueUnread(item.size, StartsWithSoi(*start))) {
+  auto content = ReadMember(position_->walk(), item.path, item.size, limits_.bytes);
+  if (!content) return HeldContent(PassOn(std::move(content)));
+  if (!content->whole) {
     to_open_ = item;
-    to_open_start_ = std::move(*start);
+    to_open_start_ = std::move(content->bytes);
     return HeldContent();
   }
-  auto content = RestOfMember(position_->walk(), std::move(*start), item.path, item.size);
   const bool links_may_follow = i + 1 == shard.items.size() || shard.items[i + 1].member == item.member;
-  if (content && links_may_follow && item.size <= kMostKeptForLinks) {
+  if (links_may_follow && item.size <= kMostKeptForLinks) {
     last_member_ = item.member;
-    last_ = *content;
-  } else if (content) {
+    last_ = content->bytes;
+  } else {
     last_member_ = 0;
   }
-  return HeldContent(std::move(content));
+  return HeldContent(std::move(content->bytes));
 }
 
 Result<std::unique_ptr<SourceFile>> ArchiveSource::Open(const SourceRecord& item) const {
@@ -176,24 +196,14 @@ Result<Bytes> StartOfMember(ArchiveWalk& walk) {
   return start;
 }
 
-Result<Bytes> RestOfMember(ArchiveWalk& walk, Bytes start, const std::string& path, uint64_t size) {
-  const size_t known = start.size();
-  Bytes bytes = std::move(start);
-  size_t got = known;
-  if (known <= size) {
-    bytes.resize(static_cast<size_t>(size));
-    auto rest = walk.Read(MutableByteSpan(bytes).subspan(known));
-    if (!rest) return PassOn(std::move(rest));
-    got += *rest;
-    // At the very end a zip's checksum is compared.
-    uint8_t beyond = 0;
-    auto more = got == size ? walk.Read(MutableByteSpan(&beyond, 1)) : Result<size_t>(0);
-    if (!more) return PassOn(std::move(more));
-    got += *more;
-  }
-  if (got == size) return bytes;
-  return Fail(ErrorCode::kDamaged,
-              Quoted(path) + " does not have the " + std::to_string(size) + " bytes that the archive says it has");
+Result<MemberBytes> ReadMember(ArchiveWalk& walk, const std::string& path, uint64_t size, uint64_t most_held) {
+  auto start = StartOfMember(walk);
+  if (!start) return PassOn(std::move(start));
+  if (size > most_held && size >= kStartBytes && OpaqueUnread(size, StartsWithSoi(*start)))
+    return MemberBytes{*std::move(start), false};
+  auto bytes = RestOfMember(walk, *std::move(start), path, size);
+  if (!bytes) return PassOn(std::move(bytes));
+  return MemberBytes{*std::move(bytes)};
 }
 
 }  // namespace pcrfs

@@ -97,8 +97,15 @@ class MemberFile final : public SourceFile {
 
 // The first bytes of the file that the walk gave last, two where it has so many: whether it is a JPEG.
 [[nodiscard]] Result<Bytes> StartOfMember(ArchiveWalk& walk);
-// The rest of it, to the `size` bytes that it must have.
-[[nodiscard]] Result<Bytes> RestOfMember(ArchiveWalk& walk, Bytes start, const std::string& path, uint64_t size);
+
+struct MemberBytes {
+  Bytes bytes;
+  bool whole = true;  // false: only the first bytes, since the file is to be streamed
+};
+// The file that the walk gave last, which must have `size` bytes; of one of more than `most_held` that is opaque
+// whatever is in it, only how it starts.
+[[nodiscard]] Result<MemberBytes> ReadMember(ArchiveWalk& walk, const std::string& path, uint64_t size,
+                                             uint64_t most_held);
 
 }  // namespace pcrfs
 

@@ -7,8 +7,6 @@
 #include "format/archive_listing.h"
 #include "format/archive_source.h"
 #include "format/dataset_index.h"
-#include "format/jpeg_parser.h"
-#include "format/pack_item.h"
 #include "format/path_parts.h"
 #include "format/spool_text.h"
 
@@ -280,19 +278,16 @@ Result<void> StreamSource::Put(Item item, size_t new_directories, PlannedShard& 
   if (auto added = AddDirectories(deepest, new_directories, shard); !added) return added;
   std::optional<Bytes> content = std::move(item.content);
   if (!folder && !content) {
-    auto start = StartOfMember(walk_);
-    const bool like_jpeg = start && StartsWithSoi(*start);
-    if (start && record.size > limits_.bytes && record.size >= 2 && OpaqueUnread(record.size, like_jpeg)) {
-      to_open_ = record;
-      to_open_start_ = std::move(*start);
+    auto read = ReadMember(walk_, record.path, record.size, limits_.bytes);
+    if (!read) {
+      Skip(record.path, SkipReason::kUnreadable, std::move(read.error().message));
+      return {};
+    }
+    if (read->whole) {
+      content = std::move(read->bytes);
     } else {
-      auto read = start ? RestOfMember(walk_, std::move(*start), record.path, record.size)
-                        : Result<Bytes>(tl::unexpected<Error>(start.error()));
-      if (!read) {
-        Skip(record.path, SkipReason::kUnreadable, std::move(read.error().message));
-        return {};
-      }
-      content = std::move(*read);
+      to_open_ = record;
+      to_open_start_ = std::move(read->bytes);
     }
   }
   if (!folder)
